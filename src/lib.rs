@@ -1,0 +1,3 @@
+//! `host-affine`: a CNI IPAM plugin.
+
+pub mod net;
