@@ -1,3 +1,6 @@
 //! `host-affine`: a CNI IPAM plugin.
 
+pub mod api;
+pub mod clock;
+pub mod datastore;
 pub mod net;

@@ -1,0 +1,10 @@
+//! Resources as they are written on the wire: plain data with public fields, and what each object must hold by itself.
+//!
+//! No I/O and no decisions about addresses. Unknown fields are kept: other programs own them.
+
+pub mod calico;
+mod names;
+mod resource;
+
+pub use names::{Affinity, HandleId, HostName, InvalidName};
+pub use resource::{ObjectMeta, Resource, Spec};

@@ -1,0 +1,40 @@
+use std::fmt;
+
+use crate::api::{Affinity, HandleId, HostName};
+use crate::net::Cidr;
+
+/// What an object is found by. Ordered as lists are: by kind, then by name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// The one `IPAMConfiguration`.
+    Configuration,
+    /// An `IPPool`, by name.
+    Pool(String),
+    /// An `IPReservation`, by name.
+    Reservation(String),
+    /// A `Node`, by name.
+    Node(HostName),
+    /// A block, by its range.
+    Block(Cidr),
+    /// A block affinity, by owner and block.
+    Affinity(Affinity, Cidr),
+    /// A handle.
+    Handle(HandleId),
+    /// What was taken over from host-local for a network, by the network's name.
+    Takeover(String),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::Configuration => f.write_str("IPAMConfiguration `default`"),
+            Key::Pool(name) => write!(f, "IPPool `{}`", name.escape_debug()),
+            Key::Reservation(name) => write!(f, "IPReservation `{}`", name.escape_debug()),
+            Key::Node(name) => write!(f, "Node `{name}`"),
+            Key::Block(cidr) => write!(f, "block {cidr}"),
+            Key::Affinity(owner, cidr) => write!(f, "affinity of `{owner}` to block {cidr}"),
+            Key::Handle(id) => write!(f, "handle `{id}`"),
+            Key::Takeover(network) => write!(f, "takeover of network `{}`", network.escape_debug()),
+        }
+    }
+}

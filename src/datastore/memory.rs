@@ -1,0 +1,224 @@
+//! The reference backend: a map. Tests run the engine on it, and simulations interrupt it.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Answer, Batch, Change, Commit, Conflict, Datastore, Entry, Error, Guard, Key, Object, Op, Revision,
+    RoomOf,
+};
+use super::{Settings, Stored, Want};
+use crate::api::Affinity;
+use crate::api::calico::IpamBlock;
+use crate::net::Cidr;
+
+/// A store in memory, with batches applied all or nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Memory {
+    objects: BTreeMap<Key, (Revision, Object)>,
+    writes: u64,
+}
+
+impl Memory {
+    /// A store with nothing in it.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Every object, in the order of the keys.
+    pub fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
+        self.objects.iter().map(|(key, (revision, object))| Entry {
+            key: key.clone(),
+            revision: *revision,
+            object: object.clone(),
+        })
+    }
+
+    /// Puts an object, whatever stands there: how tests plant state.
+    pub fn plant(&mut self, key: Key, object: impl Into<Object>) {
+        self.writes += 1;
+        self.objects.insert(key, (Revision(self.writes), object.into()));
+    }
+
+    /// Answers one want.
+    #[must_use]
+    pub fn answer(&self, want: &Want) -> Answer {
+        match want {
+            Want::Object(key) => Answer::Object(self.entry(key)),
+            Want::Settings => Answer::Settings(Box::new(self.settings())),
+            Want::Held(id) => {
+                let handle = self.entry(&Key::Handle(id.clone()));
+                let named = match handle.as_ref().map(|entry| &entry.object) {
+                    Some(Object::Handle(handle)) => handle.block.keys().copied().collect(),
+                    _ => Vec::new(),
+                };
+                let blocks = named
+                    .into_iter()
+                    .filter_map(|cidr| self.entry(&Key::Block(cidr)))
+                    .collect();
+                Answer::Held(handle, blocks)
+            }
+            Want::Affinities(owner) => self.all(|key| matches!(key, Key::Affinity(o, _) if o == owner)),
+            Want::AllAffinities => self.all(|key| matches!(key, Key::Affinity(..))),
+            Want::Blocks(within) => self.all(|key| matches!(key, Key::Block(cidr) if cidr.overlaps(*within))),
+            Want::AllBlocks => self.all(|key| matches!(key, Key::Block(_))),
+            Want::AllHandles => self.all(|key| matches!(key, Key::Handle(_))),
+            Want::Nodes => self.all(|key| matches!(key, Key::Node(_))),
+            Want::BlockCidrs(within) => Answer::Cidrs(
+                self.blocks()
+                    .map(|block| block.cidr)
+                    .filter(|cidr| cidr.overlaps(*within))
+                    .collect(),
+            ),
+            Want::Room { of, within, enough } => Answer::Cidrs(
+                self.blocks()
+                    .filter(|block| !block.unallocated.is_empty() && is_of(of, block.affinity.as_ref()))
+                    .map(|block| block.cidr)
+                    .filter(|cidr| lies_in(within, *cidr))
+                    .take(*enough)
+                    .collect(),
+            ),
+        }
+    }
+
+    /// Applies a batch all or nothing.
+    pub fn apply(&mut self, batch: &Batch) -> Commit {
+        let conflicts = self.conflicts(&batch.ops, &batch.guards);
+        if !conflicts.is_empty() {
+            return Commit::Refused(conflicts);
+        }
+        for op in &batch.ops {
+            self.write(op);
+        }
+        Commit::Applied
+    }
+
+    /// What stands in the way of operations and guards.
+    #[must_use]
+    pub fn conflicts(&self, ops: &[Op], guards: &[Guard]) -> Vec<Conflict> {
+        let mut conflicts = Vec::new();
+        for op in ops {
+            let expected = match &op.change {
+                Change::Create(_) => None,
+                Change::Update(revision, _) | Change::Delete(revision) => Some(*revision),
+            };
+            if self.revision(&op.key) != expected {
+                conflicts.push(Conflict {
+                    key: op.key.clone(),
+                    found: self.entry(&op.key),
+                });
+            }
+        }
+        for guard in guards {
+            match guard {
+                Guard::Unchanged(key, expected) if self.revision(key) != *expected => {
+                    conflicts.push(Conflict {
+                        key: key.clone(),
+                        found: self.entry(key),
+                    });
+                }
+                Guard::NothingNewIn(network, seen) => {
+                    let new = self.blocks().map(|block| block.cidr);
+                    for cidr in new.filter(|cidr| cidr.overlaps(*network) && !seen.contains(cidr)) {
+                        conflicts.push(Conflict {
+                            key: Key::Block(cidr),
+                            found: self.entry(&Key::Block(cidr)),
+                        });
+                    }
+                }
+                Guard::Unchanged(..) => {}
+            }
+        }
+        conflicts
+    }
+
+    /// Applies one operation without looking.
+    pub fn write(&mut self, op: &Op) {
+        self.writes += 1;
+        match &op.change {
+            Change::Create(object) | Change::Update(_, object) => {
+                self.objects
+                    .insert(op.key.clone(), (Revision(self.writes), object.clone()));
+            }
+            Change::Delete(_) => {
+                self.objects.remove(&op.key);
+            }
+        }
+    }
+
+    /// The revision at which a key stands.
+    #[must_use]
+    pub fn revision(&self, key: &Key) -> Option<Revision> {
+        self.objects.get(key).map(|(revision, _)| *revision)
+    }
+
+    fn entry(&self, key: &Key) -> Option<Entry> {
+        let (revision, object) = self.objects.get(key)?;
+        Some(Entry {
+            key: key.clone(),
+            revision: *revision,
+            object: object.clone(),
+        })
+    }
+
+    fn all(&self, wanted: impl Fn(&Key) -> bool) -> Answer {
+        Answer::Objects(self.entries().filter(|entry| wanted(&entry.key)).collect())
+    }
+
+    fn blocks(&self) -> impl Iterator<Item = &IpamBlock> {
+        self.objects.values().filter_map(|(_, object)| match object {
+            Object::Block(block) => Some(&**block),
+            _ => None,
+        })
+    }
+
+    fn settings(&self) -> Settings {
+        fn of<T: Stored>(entry: Entry) -> (Revision, T) {
+            (entry.revision, entry.into())
+        }
+        let mut settings = Settings::default();
+        for entry in self.entries() {
+            match entry.key {
+                Key::Configuration => settings.configuration = Some(of(entry)),
+                Key::Pool(_) => settings.pools.push(of(entry)),
+                Key::Reservation(_) => settings.reservations.push(of(entry)),
+                Key::Takeover(_) => settings.takeovers.push(of(entry)),
+                Key::Node(_) | Key::Block(_) | Key::Affinity(..) | Key::Handle(_) => {}
+            }
+        }
+        settings
+    }
+}
+
+/// Whether a block of this owner is among those meant.
+#[must_use]
+pub fn is_of(of: &RoomOf, owner: Option<&Affinity>) -> bool {
+    match of {
+        RoomOf::Owner(wanted) => owner == Some(wanted),
+        RoomOf::AllBut(left_out) => owner != Some(left_out),
+    }
+}
+
+/// Whether a block lies in one of some networks.
+#[must_use]
+pub fn lies_in(networks: &[Cidr], block: Cidr) -> bool {
+    networks.iter().any(|network| network.contains(block))
+}
+
+impl Datastore for Memory {
+    async fn read(&mut self, wants: &[Want]) -> Result<Vec<Answer>, Error> {
+        Ok(wants.iter().map(|want| self.answer(want)).collect())
+    }
+
+    async fn commit(&mut self, batch: Batch) -> Result<Commit, Error> {
+        Ok(self.apply(&batch))
+    }
+
+    fn is_atomic(&self) -> bool {
+        true
+    }
+
+    fn is_one_machine(&self) -> bool {
+        true
+    }
+}
