@@ -1,0 +1,3 @@
+//! The engine: which address goes to whom.
+
+pub mod walk;
