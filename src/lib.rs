@@ -3,4 +3,5 @@
 pub mod api;
 pub mod clock;
 pub mod datastore;
+pub mod ipam;
 pub mod net;

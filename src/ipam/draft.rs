@@ -1,0 +1,193 @@
+//! What one attempt is about to change: objects as they were read, what is to become of them, and the batch of it all.
+
+use std::collections::BTreeMap;
+
+use super::block::Block;
+use crate::api::calico::{AffinityState, BlockAffinity, IpPool, IpReservation, IpamHandle};
+use crate::api::{Affinity, HandleId};
+use crate::datastore::{Batch, Change, Key, Object, Op, Revision, RoomHint, Takeover};
+use crate::net::{AddrSet, Cidr};
+
+/// The changes of one attempt. Pure: it is filled with what was read.
+#[derive(Debug, Default)]
+pub(super) struct Draft {
+    settings: Vec<Op>,
+    blocks: BTreeMap<Cidr, BlockDraft>,
+    handles: BTreeMap<HandleId, HandleDraft>,
+    affinities: Vec<Op>,
+    room: Vec<RoomHint>,
+}
+
+#[derive(Debug)]
+pub(super) struct BlockDraft {
+    revision: Option<Revision>,
+    pub(super) block: Block,
+    delete: bool,
+}
+
+#[derive(Debug)]
+struct HandleDraft {
+    revision: Option<Revision>,
+    before: u64,
+    handle: IpamHandle,
+    changed: bool,
+}
+
+impl Draft {
+    /// Takes in a block as it was read; one that is in already is left as it has become.
+    pub(super) fn load_block(&mut self, revision: Revision, block: Block) -> &mut Block {
+        let fresh = BlockDraft { revision: Some(revision), block, delete: false };
+        &mut self.blocks.entry(fresh.block.cidr()).or_insert(fresh).block
+    }
+
+    /// A block that was taken in, or made, before.
+    pub(super) fn block(&mut self, cidr: Cidr) -> Option<&mut Block> {
+        self.blocks.get_mut(&cidr).filter(|draft| !draft.delete).map(|draft| &mut draft.block)
+    }
+
+    /// Every block taken in or made.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.values().filter(|draft| !draft.delete).map(|draft| &draft.block)
+    }
+
+    /// A block that does not exist yet.
+    pub(super) fn create_block(&mut self, block: Block) {
+        self.blocks.insert(block.cidr(), BlockDraft { revision: None, block, delete: false });
+    }
+
+    /// Gives a block up altogether.
+    pub(super) fn delete_block(&mut self, cidr: Cidr) {
+        if let Some(draft) = self.blocks.get_mut(&cidr) {
+            draft.delete = true;
+        }
+    }
+
+    /// Takes in a handle as it was read; `None`: there is none.
+    pub(super) fn load_handle(&mut self, id: &HandleId, stored: Option<(Revision, IpamHandle)>) {
+        let (revision, handle) = stored.map_or((None, IpamHandle::default()), |(r, handle)| (Some(r), handle));
+        let before = total(&handle);
+        self.handles.entry(id.clone()).or_insert(HandleDraft { revision, before, handle, changed: false });
+    }
+
+    /// Whether a handle was taken in.
+    pub(super) fn knows_handle(&self, id: &HandleId) -> bool {
+        self.handles.contains_key(id)
+    }
+
+    /// Counts one address more for a handle.
+    pub(super) fn increment(&mut self, id: &HandleId, block: Cidr) {
+        if let Some(draft) = self.handles.get_mut(id) {
+            *draft.handle.block.entry(block).or_default() += 1;
+            draft.changed = true;
+        }
+    }
+
+    /// Makes a handle's count in a block what the block says. A handle may count too high after a crash.
+    pub(super) fn set_count(&mut self, id: &HandleId, block: Cidr, count: u32) {
+        let Some(draft) = self.handles.get_mut(id) else { return };
+        let before = draft.handle.block.get(&block).copied().unwrap_or(0);
+        if count == 0 {
+            draft.handle.block.remove(&block);
+        } else {
+            draft.handle.block.insert(block, count);
+        }
+        draft.changed |= before != count;
+    }
+
+    /// Confirms a claim: creates the affinity, or updates the one that stands at a revision.
+    pub(super) fn confirm(&mut self, owner: &Affinity, block: Cidr, stored: Option<(Revision, BlockAffinity)>) {
+        let key = Key::Affinity(owner.clone(), block);
+        let pending = Some(BlockAffinity::new(AffinityState::Pending).into());
+        let op = match stored {
+            None => Op { key, change: Change::Create(BlockAffinity::default().into()), interim: pending },
+            Some((revision, affinity)) => {
+                let interim = (affinity.state != AffinityState::Pending).then_some(pending).flatten();
+                let confirmed = BlockAffinity { state: AffinityState::Confirmed, ..affinity };
+                Op { key, change: Change::Update(revision, confirmed.into()), interim }
+            }
+        };
+        self.affinities.push(op);
+    }
+
+    /// Gives an affinity up.
+    pub(super) fn drop_affinity(&mut self, owner: &Affinity, block: Cidr, revision: Revision) {
+        let interim = Some(Object::from(BlockAffinity::new(AffinityState::PendingDeletion)));
+        let key = Key::Affinity(owner.clone(), block);
+        self.affinities.push(Op { key, change: Change::Delete(revision), interim });
+    }
+
+    pub(super) fn create_pool(&mut self, pool: &IpPool) {
+        self.put(Key::Pool(pool.name().to_owned()), None, pool.clone());
+    }
+
+    pub(super) fn put_reservation(&mut self, revision: Option<Revision>, reservation: IpReservation) {
+        self.put(Key::Reservation(reservation.name().to_owned()), revision, reservation);
+    }
+
+    pub(super) fn put_takeover(&mut self, revision: Option<Revision>, takeover: Takeover) {
+        self.put(Key::Takeover(takeover.network.clone()), revision, takeover);
+    }
+
+    /// Two changes of one key are one.
+    fn put(&mut self, key: Key, revision: Option<Revision>, object: impl Into<Object>) {
+        let object = object.into();
+        let change = revision.map_or_else(|| Change::Create(object.clone()), |at| Change::Update(at, object.clone()));
+        self.settings.retain(|op| op.key != key);
+        self.settings.push(Op { key, change, interim: None });
+    }
+
+    /// Notes what was found out about a block that is not changed.
+    pub(super) fn note_room(&mut self, block: &Block, has_room: bool) {
+        self.room.retain(|hint| hint.block != block.cidr());
+        self.room.push(RoomHint { block: block.cidr(), owner: block.affinity().cloned(), has_room });
+    }
+
+    /// How many operations the batch would have by now.
+    pub(super) fn len(&self) -> usize {
+        let handles = self.handles.values().filter(|draft| draft.changed).count();
+        let blocks = self.blocks.values().filter(|draft| draft.delete || draft.block.is_changed()).count();
+        self.settings.len() + handles + blocks + self.affinities.len()
+    }
+
+    /// The batch, in the order that is safe to stop in: what others refer to first; a handle that grows before its
+    /// block, one that shrinks after it; affinities last, with their interim values.
+    pub(super) fn into_batch(self, reserved: &AddrSet) -> Batch {
+        let (growing, shrinking): (Vec<_>, Vec<_>) = self
+            .handles
+            .into_iter()
+            .filter(|(_, draft)| draft.changed)
+            .partition(|(_, draft)| total(&draft.handle) >= draft.before);
+        let mut batch = Batch { ops: self.settings, room: self.room, ..Batch::default() };
+        batch.ops.extend(growing.into_iter().filter_map(handle_op));
+        for (cidr, draft) in self.blocks {
+            let key = Key::Block(cidr);
+            match (draft.revision, draft.delete) {
+                (Some(revision), true) => batch.delete(key, revision),
+                (None, true) => continue,
+                _ if !draft.block.is_changed() => continue,
+                (Some(revision), false) => batch.update(key, revision, draft.block.wire().clone()),
+                (None, false) => batch.create(key, draft.block.wire().clone()),
+            }
+            let has_room = !draft.delete && draft.block.next_free(reserved).is_some();
+            batch.room.retain(|hint| hint.block != cidr);
+            batch.room.push(RoomHint { block: cidr, owner: draft.block.affinity().cloned(), has_room });
+        }
+        batch.ops.extend(shrinking.into_iter().filter_map(handle_op));
+        batch.ops.extend(self.affinities);
+        batch
+    }
+}
+
+fn total(handle: &IpamHandle) -> u64 {
+    handle.block.values().map(|&count| u64::from(count)).sum()
+}
+
+fn handle_op((id, draft): (HandleId, HandleDraft)) -> Option<Op> {
+    let change = match (draft.revision, draft.handle.block.is_empty()) {
+        (None, true) => return None,
+        (Some(revision), true) => Change::Delete(revision),
+        (Some(revision), false) => Change::Update(revision, draft.handle.into()),
+        (None, false) => Change::Create(draft.handle.into()),
+    };
+    Some(Op { key: Key::Handle(id), change, interim: None })
+}

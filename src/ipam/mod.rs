@@ -1,0 +1,82 @@
+//! The engine: who gets which address, and what is written down about it.
+//!
+//! It decides on values and never does I/O: it knows the [`Datastore`] trait, and no file, socket, environment
+//! variable, clock or runtime. Time, host facts and labels are parameters.
+//!
+//! Every change is drafted from one consistent reading and committed as one batch ([`draft`]); when another caller was
+//! faster, the whole attempt starts over from a new reading ([`attempt`]).
+
+mod assign;
+mod attempt;
+mod audit;
+mod block;
+mod check;
+mod config;
+mod draft;
+mod error;
+mod give_back;
+mod network;
+mod own_addresses;
+mod owner;
+mod policy;
+mod pools;
+mod refusal;
+mod release;
+mod reservation;
+mod search;
+pub mod selector;
+mod takeover;
+mod usage;
+pub mod walk;
+
+use crate::datastore::Datastore;
+
+pub use assign::{Assign, Assigned, AssignedAddress, Wanted};
+pub use attempt::CAS_ATTEMPTS_MAX;
+pub use audit::{Finding, audit};
+pub use block::{Allocation, Block, Ordinal};
+pub use check::Held;
+pub use config::{AffinityRule, Config, MAX_BLOCKS_PER_HOST};
+pub use error::{Error, Holder, Limit, PoolReport};
+pub use own_addresses::{NoOwnAddresses, OwnAddresses};
+pub use owner::{Attachment, HOST_ADDRESS_HANDLE, Owner, ValidAttachments, key as owner_key, noted};
+pub use pools::{ChoiceError, Ineligible, Pool, PoolChoice};
+pub use release::Released;
+pub use reservation::{default_gateway, subnet_addresses, subnet_reservation_name};
+pub use takeover::HostLocalLease;
+pub use takeover::TakeoverRequest;
+pub use usage::{BlockUsage, PoolUsage, Usage};
+
+use crate::api::HostName;
+
+/// The host on whose behalf a call is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Its name in the store.
+    pub name: HostName,
+    /// Its boot, where the kernel tells.
+    pub boot: Option<String>,
+}
+
+/// The public verbs over a datastore.
+#[derive(Debug)]
+pub struct Ipam<D> {
+    store: D,
+}
+
+impl<D: Datastore> Ipam<D> {
+    /// An engine over a store.
+    pub const fn new(store: D) -> Self {
+        Self { store }
+    }
+
+    /// The store.
+    pub const fn store_mut(&mut self) -> &mut D {
+        &mut self.store
+    }
+
+    /// The store, when the engine is done with it.
+    pub fn into_store(self) -> D {
+        self.store
+    }
+}

@@ -1,0 +1,207 @@
+//! Who has an address: an attachment in the words of the attributes that a block keeps.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::api::calico::{Attribute, AttributeFields};
+use crate::api::{HandleId, HostName, InvalidName};
+use crate::clock::Timestamp;
+
+/// The handle of addresses that a host's own interfaces have. They never leave their block, and do not keep it.
+pub const HOST_ADDRESS_HANDLE: &str = "host-affine-host-address";
+/// The handle under which Calico keeps back the addresses that Windows hosts need.
+const WINDOWS_RESERVED_HANDLE: &str = "windows-reserved-ipam-handle";
+
+/// Keys of the attributes. The first four are Calico's; Calico ignores the others.
+pub mod key {
+    /// The host that uses the address.
+    pub const NODE: &str = "node";
+    /// The pod's name.
+    pub const POD: &str = "pod";
+    /// The pod's namespace.
+    pub const NAMESPACE: &str = "namespace";
+    /// When it was assigned, as Go prints times.
+    pub const TIMESTAMP: &str = "timestamp";
+    /// The network's name.
+    pub const NETWORK: &str = "network";
+    /// The interface's name in the container.
+    pub const IFNAME: &str = "ifname";
+    /// The path of the network namespace.
+    pub const NETNS: &str = "netns";
+    /// The boot of the host that the attachment belongs to.
+    pub const BOOT: &str = "boot";
+    /// What the address serves, when it is no pod or container.
+    pub const TYPE: &str = "type";
+}
+
+/// A container's interface on a network: what CNI frees by.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Attachment {
+    /// The network's name.
+    pub network: String,
+    /// The container.
+    pub container_id: String,
+    /// The interface's name in the container.
+    pub ifname: String,
+}
+
+impl Attachment {
+    /// Calico's handle of an attachment, `<network>.<container ID>`. It does not name the interface, and both parts
+    /// may hold dots: [`Attachment::owns`] tells whether an address under it is really this attachment's.
+    ///
+    /// # Errors
+    /// When a part holds what no key may.
+    pub fn handle(&self) -> Result<HandleId, InvalidName> {
+        HandleId::new(format!("{}.{}", self.network, self.container_id))
+    }
+
+    /// Whether an address under this attachment's handle is its own: network and interface must agree where they are
+    /// noted. An address that Calico assigned notes neither.
+    #[must_use]
+    pub fn owns(&self, attribute: &AttributeFields<'_>) -> bool {
+        let agrees = |key: &str, value: &str| noted(attribute, key).is_none_or(|noted| noted == value);
+        agrees(key::NETWORK, &self.network) && agrees(key::IFNAME, &self.ifname)
+    }
+}
+
+/// What is written down about an attachment beside its handle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The attachment.
+    pub attachment: Attachment,
+    /// The host's name in the store.
+    pub node: HostName,
+    /// The host's boot, where it is known.
+    pub boot: Option<String>,
+    /// The path of its network namespace, where there is one.
+    pub netns: Option<String>,
+    /// The pod's namespace and name, where the runtime told both.
+    pub pod: Option<(String, String)>,
+}
+
+impl Owner {
+    /// The attribute of an address assigned now.
+    #[must_use]
+    pub fn attribute(&self, handle: &HandleId, now: Timestamp) -> Attribute {
+        self.attribute_since(handle, now.to_go_string())
+    }
+
+    /// The attribute of an address that this owner has had since the time that `old` notes.
+    #[must_use]
+    pub fn renewed(&self, handle: &HandleId, old: &AttributeFields<'_>, now: Timestamp) -> Attribute {
+        let since = noted(old, key::TIMESTAMP).map_or_else(|| now.to_go_string(), str::to_owned);
+        self.attribute_since(handle, since)
+    }
+
+    fn attribute_since(&self, handle: &HandleId, timestamp: String) -> Attribute {
+        let mut owner = BTreeMap::new();
+        let mut note = |key: &str, value: &str| owner.insert(key.to_owned(), value.to_owned());
+        note(key::NETWORK, &self.attachment.network);
+        note(key::IFNAME, &self.attachment.ifname);
+        note(key::NODE, self.node.as_str());
+        note(key::TIMESTAMP, &timestamp);
+        if let Some(boot) = &self.boot {
+            note(key::BOOT, boot);
+        }
+        if let Some(netns) = &self.netns {
+            note(key::NETNS, netns);
+        }
+        if let Some((namespace, name)) = &self.pod {
+            note(key::NAMESPACE, namespace);
+            note(key::POD, name);
+        }
+        Attribute::new(&AttributeFields {
+            handle_id: Some(handle.as_str().into()),
+            active_owner: Some(owner),
+            ..AttributeFields::default()
+        })
+    }
+}
+
+/// The attribute of an address that an interface of `host` itself has.
+#[must_use]
+pub fn host_address(host: &HostName) -> Attribute {
+    let owner = [(key::NODE, host.as_str()), (key::TYPE, "hostAddress")];
+    Attribute::new(&AttributeFields {
+        handle_id: Some(HOST_ADDRESS_HANDLE.into()),
+        active_owner: Some(owner.map(|(key, value)| (key.to_owned(), value.to_owned())).into()),
+        ..AttributeFields::default()
+    })
+}
+
+/// Whether an attribute keeps an address back for the host itself: such addresses do not keep a block from being
+/// given up. Source: the reference engine's rule for Windows hosts.
+#[must_use]
+pub fn is_host_reserved(attribute: &AttributeFields<'_>) -> bool {
+    attribute.handle_id.as_deref().is_some_and(|handle| {
+        handle == HOST_ADDRESS_HANDLE || handle.eq_ignore_ascii_case(WINDOWS_RESERVED_HANDLE)
+    })
+}
+
+/// A note about the active owner.
+#[must_use]
+pub fn noted<'a>(attribute: &'a AttributeFields<'_>, key: &str) -> Option<&'a str> {
+    attribute.active_owner.as_ref()?.get(key).map(String::as_str)
+}
+
+/// A stored handle without what follows a carriage return: an old writer left that there.
+#[must_use]
+pub fn sanitised(handle: &str) -> &str {
+    handle.split_once('\r').map_or(handle, |(handle, _)| handle)
+}
+
+/// Whether the attachment that holds an address is provably dead: it was made on this very host in an earlier boot.
+#[must_use]
+pub fn is_of_earlier_boot(attribute: &AttributeFields<'_>, host: &HostName, boot: Option<&str>) -> bool {
+    // Only what a runtime attached to a network can have died with the boot.
+    let attached = noted(attribute, key::NETWORK).is_some() && noted(attribute, key::TYPE).is_none();
+    attached
+        && noted(attribute, key::NODE) == Some(host.as_str())
+        && matches!((noted(attribute, key::BOOT), boot), (Some(then), Some(now)) if then != now)
+}
+
+/// The attachments that a runtime declares valid; see CNI 1.1.0, *GC*.
+pub type ValidAttachments = BTreeSet<(String, String)>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attachment(network: &str, container_id: &str, ifname: &str) -> Attachment {
+        Attachment { network: network.into(), container_id: container_id.into(), ifname: ifname.into() }
+    }
+
+    fn owner(attachment: Attachment) -> Owner {
+        let node = HostName::new("node-1").expect("name");
+        Owner { attachment, node, boot: Some("b1".into()), netns: None, pod: None }
+    }
+
+    #[test]
+    fn container_b_c_on_network_a_is_not_container_c_on_network_a_b() {
+        let one = attachment("a", "b.c", "eth0");
+        let other = attachment("a.b", "c", "eth0");
+        assert_eq!(one.handle(), other.handle());
+        let attribute = owner(one.clone()).attribute(&one.handle().expect("handle"), Timestamp::default());
+        assert!(one.owns(&attribute.fields()));
+        assert!(!other.owns(&attribute.fields()));
+        assert!(!attachment("a", "b.c", "eth1").owns(&attribute.fields()));
+    }
+
+    #[test]
+    fn what_calico_assigned_belongs_to_the_handle_alone() {
+        let attribute = Attribute::from_json(r#"{"handle_id":"a.b","secondary":{"node":"n"}}"#).expect("json");
+        assert!(attachment("a", "b", "eth7").owns(&attribute.fields()));
+    }
+
+    #[test]
+    fn only_this_hosts_earlier_boots_are_dead() {
+        let one = attachment("a", "b", "eth0");
+        let attribute = owner(one.clone()).attribute(&one.handle().expect("handle"), Timestamp::default());
+        let dead = |host: &str, boot| {
+            is_of_earlier_boot(&attribute.fields(), &HostName::new(host).expect("name"), boot)
+        };
+        assert!(dead("node-1", Some("b2")));
+        assert!(!dead("node-1", Some("b1")));
+        assert!(!dead("node-1", None), "doubt means alive");
+        assert!(!dead("node-2", Some("b2")));
+    }
+}

@@ -1,0 +1,69 @@
+//! What one reading of the settings means: the rules and pools that an attempt goes by.
+
+use std::collections::BTreeMap;
+
+use super::config::Config;
+use super::pools::{self, Choice, ChoiceError, Pool, PoolChoice};
+use super::reservation;
+use crate::api::calico::{IpPool, IpReservation, Node};
+use crate::api::{Affinity, HostName};
+use crate::clock::Timestamp;
+use crate::datastore::{Entry, Revision, Settings, Takeover};
+use crate::net::{AddrSet, Cidr, Family};
+
+/// Rules, pools and reservations of an attempt.
+#[derive(Debug)]
+pub(super) struct Policy {
+    pub(super) host: HostName,
+    pub(super) config: Config,
+    pub(super) pools: Vec<IpPool>,
+    pub(super) reservations: Vec<(Option<Revision>, IpReservation)>,
+    pub(super) takeovers: Vec<(Revision, Takeover)>,
+    /// Everything that is reserved.
+    pub(super) reserved: AddrSet,
+    /// The labels of the host's node; none without one.
+    pub(super) labels: BTreeMap<String, String>,
+    pub(super) sequence_floor: u64,
+    pub(super) now: Timestamp,
+}
+
+impl Policy {
+    pub(super) fn new(settings: Settings, node: Option<Entry>, host: &HostName, now: Timestamp) -> Self {
+        let reservations: Vec<_> = settings.reservations.into_iter().map(|(at, r)| (Some(at), r)).collect();
+        Self {
+            host: host.clone(),
+            config: Config::effective(settings.configuration.as_ref().map(|(_, stored)| stored)),
+            pools: settings.pools.into_iter().map(|(_, pool)| pool).collect(),
+            reserved: reservation::reserved(reservations.iter().map(|(_, r)| r)),
+            reservations,
+            takeovers: settings.takeovers,
+            labels: node.map(|entry| entry.into::<Node>().metadata.labels).unwrap_or_default(),
+            sequence_floor: settings.sequence_floor,
+            now,
+        }
+    }
+
+    /// The owner of this host's blocks.
+    pub(super) fn affinity(&self) -> Affinity {
+        self.host.clone().into()
+    }
+
+    /// Which pools may serve.
+    pub(super) fn choose(&self, family: Family, choice: &PoolChoice) -> Result<Choice, ChoiceError> {
+        pools::choose(&self.pools, family, choice, &self.labels)
+    }
+
+    /// The pool that a block or address range lies in, whatever its state.
+    pub(super) fn pool_of(&self, cidr: Cidr) -> Option<&IpPool> {
+        self.pools.iter().find(|pool| pool.spec.cidr.contains(cidr))
+    }
+
+    /// What cannot be handed out automatically in a pool: reservations, and all outside of the network's ranges.
+    pub(super) fn unusable_in(&self, pool: &Pool, usable: Option<&AddrSet>) -> AddrSet {
+        let mut unusable = self.reserved.clone();
+        if let Some(usable) = usable {
+            unusable.extend(&usable.complement_in(pool.cidr));
+        }
+        unusable
+    }
+}
