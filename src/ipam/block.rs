@@ -20,6 +20,7 @@ pub struct Block {
     /// The number of the state to be written.
     next: u64,
     changed: bool,
+    new: bool,
 }
 
 /// An allocation in a block.
@@ -42,7 +43,7 @@ impl Block {
         match wire.problem() {
             Some(problem) => Err(problem),
             None => {
-                let mut block = Self { next: wire.sequence_number.wrapping_add(1), wire, changed: false };
+                let mut block = Self { next: wire.sequence_number.wrapping_add(1), wire, changed: false, new: false };
                 block.wire.collect_attributes();
                 Ok(block)
             }
@@ -55,7 +56,7 @@ impl Block {
     pub fn new(cidr: Cidr, affinity: Option<Affinity>, now: Timestamp, floor: u64) -> Self {
         let start = now.as_nanos().max(floor);
         let wire = IpamBlock::new(cidr, affinity, now, start);
-        Self { wire, next: start.wrapping_add(1), changed: true }
+        Self { wire, next: start.wrapping_add(1), changed: true, new: true }
     }
 
     /// Its range.
@@ -80,6 +81,12 @@ impl Block {
     #[must_use]
     pub fn is_changed(&self) -> bool {
         self.changed
+    }
+
+    /// Whether it is not stored yet.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.new
     }
 
     /// The block for the wire.

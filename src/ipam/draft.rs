@@ -62,6 +62,11 @@ impl Draft {
         }
     }
 
+    /// Whether a block is given up by this draft.
+    pub(super) fn is_given_up(&self, cidr: Cidr) -> bool {
+        self.blocks.get(&cidr).is_some_and(|draft| draft.delete)
+    }
+
     /// Takes in a handle as it was read; `None`: there is none.
     pub(super) fn load_handle(&mut self, id: &HandleId, stored: Option<(Revision, IpamHandle)>) {
         let (revision, handle) = stored.map_or((None, IpamHandle::default()), |(r, handle)| (Some(r), handle));

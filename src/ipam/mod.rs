@@ -39,6 +39,7 @@ pub use check::Held;
 pub use config::{AffinityRule, Config, MAX_BLOCKS_PER_HOST};
 pub use error::{Error, Holder, Limit, PoolReport};
 pub use own_addresses::{NoOwnAddresses, OwnAddresses};
+pub use network::{PoolAsked, gateways_of};
 pub use owner::{Attachment, HOST_ADDRESS_HANDLE, Owner, ValidAttachments, key as owner_key, noted};
 pub use pools::{ChoiceError, Ineligible, Pool, PoolChoice};
 pub use release::Released;

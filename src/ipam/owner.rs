@@ -29,6 +29,8 @@ pub mod key {
     pub const NETNS: &str = "netns";
     /// The boot of the host that the attachment belongs to.
     pub const BOOT: &str = "boot";
+    /// The virtual machine that has the address.
+    pub const VMI_NAME: &str = "vmi-name";
     /// What the address serves, when it is no pod or container.
     pub const TYPE: &str = "type";
 }
@@ -149,11 +151,17 @@ pub fn sanitised(handle: &str) -> &str {
     handle.split_once('\r').map_or(handle, |(handle, _)| handle)
 }
 
+/// Whether an address belongs to a virtual machine, which outlives its pods and its host's boots.
+#[must_use]
+pub fn is_virtual_machine(attribute: &AttributeFields<'_>) -> bool {
+    noted(attribute, key::VMI_NAME).is_some()
+}
+
 /// Whether the attachment that holds an address is provably dead: it was made on this very host in an earlier boot.
 #[must_use]
 pub fn is_of_earlier_boot(attribute: &AttributeFields<'_>, host: &HostName, boot: Option<&str>) -> bool {
     // Only what a runtime attached to a network can have died with the boot.
-    let attached = noted(attribute, key::NETWORK).is_some() && noted(attribute, key::TYPE).is_none();
+    let attached = noted(attribute, key::NETWORK).is_some() && noted(attribute, key::TYPE).is_none() && !is_virtual_machine(attribute);
     attached
         && noted(attribute, key::NODE) == Some(host.as_str())
         && matches!((noted(attribute, key::BOOT), boot), (Some(then), Some(now)) if then != now)

@@ -1,0 +1,224 @@
+//! Giving addresses to an attachment: all that it asks for, or none.
+
+use std::net::IpAddr;
+
+use super::attempt::{Attempts, Next};
+use super::block::{Block, Ordinal};
+use super::draft::Draft;
+use super::network::{self, PoolAsked};
+use super::owner::{self, Owner};
+use super::policy::Policy;
+use super::pools::{Pool, PoolChoice};
+use super::search::Search;
+use super::takeover::TakeoverRequest;
+use super::{Error, Host, Ipam, OwnAddresses};
+use crate::api::HandleId;
+use crate::api::calico::IpamHandle;
+use crate::clock::Timestamp;
+use crate::datastore::{Datastore, Entry, Key, Want};
+use crate::net::{AddrSet, Cidr, Family};
+
+/// A request for addresses.
+pub struct Assign<'a> {
+    /// The host that asks.
+    pub host: &'a Host,
+    /// Whom the addresses are for.
+    pub owner: &'a Owner,
+    /// What is wanted, one address each.
+    pub wanted: &'a [Wanted],
+    /// Pools of the network, created where no pool of their CIDR exists.
+    pub pools: &'a [PoolAsked],
+    /// In `subnet` addressing the gateways that the network names; `None` in `routed` addressing.
+    pub gateways: Option<&'a [IpAddr]>,
+    /// Addresses that host-local recorded for the network, if it may have served it.
+    pub takeover: Option<&'a dyn TakeoverRequest>,
+    /// The addresses of the host's own interfaces.
+    pub own_addresses: &'a dyn OwnAddresses,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// One wanted address.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    /// Its family.
+    pub family: Family,
+    /// The pools that it may come from.
+    pub choice: PoolChoice,
+    /// The addresses that it may be, within those pools; `None`: all.
+    pub usable: Option<AddrSet>,
+    /// The one address that it must be; `None`: any.
+    pub address: Option<IpAddr>,
+}
+
+/// What an attachment has after the call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Assigned {
+    /// One address for each that was wanted, in that order.
+    pub addresses: Vec<AssignedAddress>,
+}
+
+/// An address and where it comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AssignedAddress {
+    /// The address.
+    pub address: IpAddr,
+    /// Its pool; `None` when it was deleted since.
+    pub pool: Option<Pool>,
+    /// Whether the attachment had it before the call.
+    pub held_before: bool,
+}
+
+/// An address that the attachment has already.
+struct Mine {
+    address: IpAddr,
+    block: Cidr,
+    ordinal: Ordinal,
+}
+
+impl<D: Datastore> Ipam<D> {
+    /// Gives an attachment every address that it wants, or none. What it holds already it keeps, renewed to the present
+    /// boot and namespace.
+    ///
+    /// Order of search: blocks affine to the host; new blocks, up to `maxBlocksPerHost`; then, unless strict affinity is
+    /// on, blocks of other hosts, and new blocks without affinity. `now` judges cooldown and the age of blocks.
+    ///
+    /// # Errors
+    /// [`Error::Exhausted`] or [`Error::NoUsablePool`] when nothing can be given; another refusal for an address that was
+    /// asked for; [`Error::Contended`] after [`CAS_ATTEMPTS_MAX`](super::CAS_ATTEMPTS_MAX) lost swaps;
+    /// [`Error::Datastore`] when the store fails.
+    ///
+    /// # If dropped half-way
+    /// The batch was applied or not. A repeated call finds what it holds; a DEL frees it.
+    ///
+    /// # Source
+    /// design of Calico's IPAM, "`AutoAssign` and host affinity"; CNI 1.1.0, section 5, on repeated ADDs.
+    pub async fn assign(&mut self, request: &Assign<'_>) -> Result<Assigned, Error> {
+        if let Some(takeover) = request.takeover {
+            self.take_over(request, takeover).await?;
+        }
+        let mut attempts = Attempts::default();
+        loop {
+            let (draft, policy, assigned) = self.plan(request).await?;
+            let changes = draft.len() > 0;
+            match self.write(draft, &policy.reserved, &mut attempts).await? {
+                Next::StartOver => {}
+                Next::Done => {
+                    if !changes {
+                        self.store.make_durable().await?;
+                    }
+                    return Ok(assigned);
+                }
+            }
+        }
+    }
+
+    async fn plan(&mut self, request: &Assign<'_>) -> Result<(Draft, Policy, Assigned), Error> {
+        let handle = request.owner.attachment.handle()?;
+        let (policy, mut draft, held) = self.begin(request, &handle).await?;
+        let mut mine = Vec::new();
+        for block in held {
+            let block = draft.load_block(block.0, block.1);
+            mine.extend(renew(block, &handle, request));
+        }
+        let mut found: Vec<Option<Mine>> = Vec::new();
+        for wanted in request.wanted {
+            found.push(take_held(&mut mine, wanted, &policy)?);
+        }
+        let attribute = request.owner.attribute(&handle, request.now);
+        let mut addresses = Vec::new();
+        for (wanted, held) in request.wanted.iter().zip(found) {
+            let held_before = held.is_some();
+            let (address, block) = match held {
+                Some(mine) => (mine.address, mine.block),
+                None => {
+                    let mut search = Search { store: &mut self.store, policy: &policy, draft: &mut draft, request };
+                    let (block, ordinal) = search.find(wanted).await?;
+                    let address = draft.block(block).map(|found| found.assign(ordinal, &attribute));
+                    draft.increment(&handle, block);
+                    (address.expect("the search took the block into the draft"), block)
+                }
+            };
+            let pool = policy.pool_of(block).map(Pool::of);
+            addresses.push(AssignedAddress { address, pool, held_before });
+        }
+        Ok((draft, policy, Assigned { addresses }))
+    }
+
+    /// Reads what every attempt needs, and drafts the pools and reservations of the network.
+    pub(super) async fn begin(
+        &mut self,
+        request: &Assign<'_>,
+        handle: &HandleId,
+    ) -> Result<(Policy, Draft, Vec<(crate::datastore::Revision, Block)>), Error> {
+        let wants =
+            [Want::Settings, Want::Object(Key::Node(request.host.name.clone())), Want::Held(handle.clone())];
+        let mut answers = self.store.read(&wants).await?.into_iter();
+        let mut next = || answers.next().expect("an answer for each want");
+        let (settings, node, (stored, blocks)) = (next().settings(), next().object(), next().held());
+        let mut policy = Policy::new(settings, node, &request.host.name, request.now);
+        let mut draft = Draft::default();
+        draft.load_handle(handle, stored.map(|entry| (entry.revision, entry.into::<IpamHandle>())));
+        let blocks = blocks.into_iter().map(|entry| checked(entry, &policy)).collect::<Result<Vec<_>, _>>()?;
+        network::ensure_pools(&mut policy, &mut draft, request.pools)?;
+        if let Some(gateways) = request.gateways {
+            self.ensure_subnets(&mut policy, &mut draft, request, handle, gateways).await?;
+        }
+        Ok((policy, draft, blocks))
+    }
+}
+
+/// Takes a block from the store, with what has cooled down meanwhile freed.
+pub(super) fn checked(entry: Entry, policy: &Policy) -> Result<(crate::datastore::Revision, Block), Error> {
+    let revision = entry.revision;
+    let wire = entry.into::<crate::api::calico::IpamBlock>();
+    let cidr = wire.cidr;
+    let mut block = Block::from_wire(wire).map_err(|problem| Error::DamagedBlock { block: cidr, problem })?;
+    block.collect(policy.config.cooldown, policy.now);
+    Ok((revision, block))
+}
+
+/// The addresses that the attachment has in a block, renewed to the present boot and namespace.
+fn renew(block: &mut Block, handle: &HandleId, request: &Assign<'_>) -> Vec<Mine> {
+    let attachment = &request.owner.attachment;
+    let cidr = block.cidr();
+    let mut mine = Vec::new();
+    let mut renewed = Vec::new();
+    for allocation in block.held_by(handle).filter(|allocation| attachment.owns(&allocation.fields)) {
+        mine.push(Mine { address: allocation.address, block: cidr, ordinal: allocation.ordinal });
+        let present = |key: &str, value: &Option<String>| owner::noted(&allocation.fields, key) == value.as_deref();
+        if !present(owner::key::BOOT, &request.owner.boot) || !present(owner::key::NETNS, &request.owner.netns) {
+            renewed.push((allocation.ordinal, request.owner.renewed(handle, &allocation.fields, request.now)));
+        }
+    }
+    for (ordinal, attribute) in renewed {
+        block.reassign(ordinal, &attribute);
+    }
+    mine
+}
+
+/// The address held already that answers a want, if there is one.
+fn take_held(mine: &mut Vec<Mine>, wanted: &Wanted, policy: &Policy) -> Result<Option<Mine>, Error> {
+    let of_family = |held: &Mine| Family::of(held.address) == wanted.family;
+    if let Some(asked) = wanted.address {
+        if let Some(place) = mine.iter().position(|held| held.address == asked) {
+            return Ok(Some(mine.swap_remove(place)));
+        }
+        return match mine.iter().find(|held| of_family(held)) {
+            Some(other) => Err(Error::HoldsAnother { asked, held: other.address }),
+            None => Ok(None),
+        };
+    }
+    // Of several networks' pools and several wants of one family, each gets its own back.
+    mine.sort_by_key(|held| (held.block, held.ordinal));
+    let chosen = |held: &Mine| match &wanted.choice {
+        PoolChoice::Any => true,
+        PoolChoice::OfNetwork(cidrs) => cidrs.iter().any(|cidr| cidr.contains_address(held.address)),
+        PoolChoice::Requested(names) => policy.pool_of(held.block).is_some_and(|pool| {
+            names.iter().any(|name| name == pool.name() || *name == pool.spec.cidr.to_string())
+        }),
+    };
+    let best = mine.iter().position(|held| of_family(held) && chosen(held));
+    let place = best.or_else(|| mine.iter().position(of_family));
+    Ok(place.map(|place| mine.remove(place)))
+}

@@ -1,0 +1,44 @@
+//! What an attachment holds: asked by CHECK and by people.
+
+use std::net::IpAddr;
+
+use super::owner::Attachment;
+use super::pools::Pool;
+use super::{Block, Error, Ipam};
+use crate::api::calico::IpamBlock;
+use crate::datastore::{Answer, Datastore, Want};
+
+/// What an attachment holds, and the pools of the store.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Held {
+    /// The addresses of the attachment, ascending.
+    pub addresses: Vec<IpAddr>,
+    /// Every pool.
+    pub pools: Vec<Pool>,
+}
+
+impl<D: Datastore> Ipam<D> {
+    /// Looks up what an attachment holds. Changes nothing.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or a block of the attachment is damaged.
+    pub async fn held(&mut self, attachment: &Attachment) -> Result<Held, Error> {
+        let handle = attachment.handle()?;
+        let answers = self.store.read(&[Want::Settings, Want::Held(handle.clone())]).await?;
+        let mut answers = answers.into_iter();
+        let settings = answers.next().map(Answer::settings).unwrap_or_default();
+        let (_, blocks) = answers.next().map(Answer::held).unwrap_or_default();
+        let mut addresses = Vec::new();
+        for entry in blocks {
+            let wire: IpamBlock = entry.into();
+            let cidr = wire.cidr;
+            let block =
+                Block::from_wire(wire).map_err(|problem| Error::DamagedBlock { block: cidr, problem })?;
+            let own = block.held_by(&handle).filter(|allocation| attachment.owns(&allocation.fields));
+            addresses.extend(own.map(|allocation| allocation.address));
+        }
+        addresses.sort_unstable();
+        let pools = settings.pools.iter().map(|(_, pool)| Pool::of(pool)).collect();
+        Ok(Held { addresses, pools })
+    }
+}

@@ -1,0 +1,183 @@
+//! Ending assignments: by attachment, by handle, by what a runtime declares valid.
+
+use std::net::IpAddr;
+
+use super::assign::checked;
+use super::attempt::{Attempts, Next};
+use super::block::Ordinal;
+use super::draft::Draft;
+use super::owner::{self, Attachment, ValidAttachments, noted};
+use super::policy::Policy;
+use super::{Block, Error, Host, Ipam};
+use crate::api::HandleId;
+use crate::api::calico::{AttributeFields, IpamHandle};
+use crate::clock::Timestamp;
+use crate::datastore::{Answer, Datastore, Entry, Key, Want};
+use crate::net::Cidr;
+
+
+/// What was freed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Released {
+    /// The addresses.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl<D: Datastore> Ipam<D> {
+    /// Frees what an attachment holds. Nothing is an answer too: it may have been freed before.
+    ///
+    /// # Errors
+    /// Only when the store cannot be reached, read or written; then the addresses may still be held.
+    pub async fn release(&mut self, attachment: &Attachment, host: &Host, now: Timestamp) -> Result<Released, Error> {
+        let Ok(handle) = attachment.handle() else { return Ok(Released::default()) };
+        self.release_where(&handle, host, now, |fields| attachment.owns(fields)).await
+    }
+
+    /// Frees everything that a handle holds.
+    ///
+    /// # Errors
+    /// As [`Ipam::release`].
+    pub async fn release_handle(&mut self, handle: &HandleId, host: &Host, now: Timestamp) -> Result<Released, Error> {
+        self.release_where(handle, host, now, |_| true).await
+    }
+
+    async fn release_where(
+        &mut self,
+        handle: &HandleId,
+        host: &Host,
+        now: Timestamp,
+        meant: impl Fn(&AttributeFields<'_>) -> bool,
+    ) -> Result<Released, Error> {
+        let mut attempts = Attempts::default();
+        loop {
+            let wants =
+                [Want::Settings, Want::Object(Key::Node(host.name.clone())), Want::Held(handle.clone())];
+            let mut answers = self.store.read(&wants).await?.into_iter();
+            let mut next = || answers.next().expect("an answer for each want");
+            let (settings, node, (stored, blocks)) = (next().settings(), next().object(), next().held());
+            let policy = Policy::new(settings, node, &host.name, now);
+            let mut draft = Draft::default();
+            let named: Vec<Cidr> = handle_blocks(stored.as_ref());
+            draft.load_handle(handle, stored.map(|entry| (entry.revision, entry.into::<IpamHandle>())));
+            let one_machine = self.store.is_one_machine();
+            let mut released = Released::default();
+            let mut emptied = Vec::new();
+            for entry in blocks {
+                let (revision, block) = checked(entry, &policy)?;
+                let cidr = block.cidr();
+                let block = draft.load_block(revision, block);
+                let ours = |fields: &AttributeFields<'_>| meant(fields) && is_near(fields, host, one_machine);
+                let freed = free(block, handle, &policy, ours);
+                if !freed.is_empty() && block.is_empty() {
+                    emptied.push(cidr);
+                }
+                let left = count(block, handle);
+                // A handle counts what its blocks say: after a crash it may have counted more.
+                draft.set_count(handle, cidr, left);
+                released.addresses.extend(freed);
+            }
+            for cidr in named {
+                if draft.block(cidr).is_none() {
+                    draft.set_count(handle, cidr, 0);
+                }
+            }
+            for cidr in emptied {
+                self.give_back(&policy, &mut draft, cidr).await?;
+            }
+            let changes = draft.len() > 0;
+            if self.write(draft, &policy.reserved, &mut attempts).await? == Next::Done {
+                if !changes {
+                    self.store.make_durable().await?;
+                }
+                return Ok(released);
+            }
+        }
+    }
+
+    /// Frees what a network's attachments on this host hold, save those that the runtime declares valid.
+    ///
+    /// An address that does not say which network it is for is left alone: doubt means keep. So is a virtual machine's,
+    /// and, where hosts are different machines, another node's.
+    ///
+    /// # Errors
+    /// As [`Ipam::release`], after all that could be freed was.
+    pub async fn collect(
+        &mut self,
+        network: &str,
+        valid: &ValidAttachments,
+        host: &Host,
+        now: Timestamp,
+    ) -> Result<Released, Error> {
+        let blocks = self.store.read(&[Want::AllBlocks]).await?.pop().map(Answer::objects).unwrap_or_default();
+        let one_machine = self.store.is_one_machine();
+        let mut gone: Vec<Attachment> = Vec::new();
+        for entry in blocks {
+            let wire: crate::api::calico::IpamBlock = entry.into();
+            let Ok(block) = Block::from_wire(wire) else { continue };
+            for allocation in block.allocations().filter(|allocation| is_near(&allocation.fields, host, one_machine)) {
+                if let Some(attachment) = attachment_of(network, &allocation.fields)
+                    && !valid.contains(&(attachment.container_id.clone(), attachment.ifname.clone()))
+                    && !gone.contains(&attachment)
+                {
+                    gone.push(attachment);
+                }
+            }
+        }
+        let mut released = Released::default();
+        let mut failed = None;
+        for attachment in gone {
+            match self.release(&attachment, host, now).await {
+                Ok(freed) => released.addresses.extend(freed.addresses),
+                Err(error) => drop(failed.get_or_insert(error)),
+            }
+        }
+        failed.map_or(Ok(released), Err)
+    }
+}
+
+/// The attachment that an address is for, if it is one of `network`. Only what we wrote says so; a virtual machine's
+/// addresses are not its pods'.
+fn attachment_of(network: &str, fields: &AttributeFields<'_>) -> Option<Attachment> {
+    if noted(fields, owner::key::NETWORK) != Some(network) || owner::is_virtual_machine(fields) {
+        return None;
+    }
+    let handle = owner::sanitised(fields.handle_id.as_deref()?);
+    let container_id = handle.strip_prefix(network)?.strip_prefix('.')?.to_owned();
+    let ifname = noted(fields, owner::key::IFNAME)?.to_owned();
+    Some(Attachment { network: network.to_owned(), container_id, ifname })
+}
+
+/// Whether an address was assigned on this host. In a store of one machine any node's counts: a host may have changed
+/// its name.
+fn is_near(fields: &AttributeFields<'_>, host: &Host, one_machine: bool) -> bool {
+    one_machine || noted(fields, owner::key::NODE).is_none_or(|node| node == host.name.as_str())
+}
+
+/// Frees the addresses of a handle that are meant.
+fn free(
+    block: &mut Block,
+    handle: &HandleId,
+    policy: &Policy,
+    meant: impl Fn(&AttributeFields<'_>) -> bool,
+) -> Vec<IpAddr> {
+    let held: Vec<(Ordinal, IpAddr)> = block
+        .held_by(handle)
+        .filter(|allocation| meant(&allocation.fields))
+        .map(|allocation| (allocation.ordinal, allocation.address))
+        .collect();
+    for (ordinal, _) in &held {
+        block.release(*ordinal, policy.config.cooldown, policy.now);
+    }
+    held.into_iter().map(|(_, address)| address).collect()
+}
+
+pub(super) fn count(block: &Block, handle: &HandleId) -> u32 {
+    u32::try_from(block.held_by(handle).count()).unwrap_or(u32::MAX)
+}
+
+fn handle_blocks(stored: Option<&Entry>) -> Vec<Cidr> {
+    match stored.map(|entry| &entry.object) {
+        Some(crate::datastore::Object::Handle(handle)) => handle.block.keys().copied().collect(),
+        _ => Vec::new(),
+    }
+}
