@@ -1,3 +1,4 @@
 //! The engine: which address goes to whom.
 
+pub mod selector;
 pub mod walk;
