@@ -2,3 +2,4 @@
 
 pub mod ipam;
 pub mod net;
+pub mod netlink;
