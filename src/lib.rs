@@ -5,3 +5,4 @@ pub mod clock;
 pub mod datastore;
 pub mod ipam;
 pub mod net;
+pub mod netlink;
