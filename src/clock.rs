@@ -15,10 +15,7 @@ pub trait Clock {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "this is the one home of the system's clock"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "this is the one home of the system's clock")]
     fn now(&self) -> Timestamp {
         // A clock before 1970 counts as 1970: the oldest time that an address can carry.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -62,11 +59,7 @@ impl Timestamp {
         let text = self.to_string();
         let (date, time) = text.trim_end_matches('Z').split_once('T').unwrap_or((&text, ""));
         let nanos = self.0 % 1_000_000_000;
-        let fraction = if nanos == 0 {
-            String::new()
-        } else {
-            format!(".{nanos:09}")
-        };
+        let fraction = if nanos == 0 { String::new() } else { format!(".{nanos:09}") };
         format!("{date} {time}{} +0000 UTC", fraction.trim_end_matches('0'))
     }
 }
@@ -103,10 +96,7 @@ mod tests {
         let time = Timestamp::parse("2026-08-22T06:33:20.5Z").expect("time");
         assert_eq!(time.to_string(), "2026-08-22T06:33:20Z");
         assert_eq!(time.to_go_string(), "2026-08-22 06:33:20.5 +0000 UTC");
-        assert_eq!(
-            Timestamp::from_nanos(0).to_go_string(),
-            "1970-01-01 00:00:00 +0000 UTC"
-        );
+        assert_eq!(Timestamp::from_nanos(0).to_go_string(), "1970-01-01 00:00:00 +0000 UTC");
         assert_eq!(Timestamp::parse("yesterday"), None);
     }
 }

@@ -22,11 +22,7 @@ fn check(what: &'static str, name: &str) -> Result<(), InvalidName> {
     } else {
         return Ok(());
     };
-    Err(InvalidName {
-        what,
-        name: name.to_owned(),
-        problem,
-    })
+    Err(InvalidName { what, name: name.to_owned(), problem })
 }
 
 macro_rules! name_type {
@@ -123,11 +119,7 @@ impl FromStr for Affinity {
     type Err = InvalidName;
 
     fn from_str(text: &str) -> Result<Self, InvalidName> {
-        let invalid = |problem| InvalidName {
-            what: "affinity",
-            name: text.to_owned(),
-            problem,
-        };
+        let invalid = |problem| InvalidName { what: "affinity", name: text.to_owned(), problem };
         match text.split_once(':') {
             Some(("host", name)) => HostName::new(name).map(Affinity::Host),
             Some(("virtual", name)) => HostName::new(name).map(Affinity::Virtual),

@@ -69,10 +69,7 @@ impl<S: Spec> Resource<S> {
         Self {
             api_version: S::API_VERSION.to_owned(),
             kind: S::KIND.to_owned(),
-            metadata: ObjectMeta {
-                name: name.into(),
-                ..ObjectMeta::default()
-            },
+            metadata: ObjectMeta { name: name.into(), ..ObjectMeta::default() },
             spec,
             status: None,
             extra: Map::new(),

@@ -76,9 +76,7 @@ pub enum Error {
 }
 
 fn holder_note(holder: Option<&str>) -> String {
-    holder
-        .map(|holder| format!("; last taken by {}", holder.escape_debug()))
-        .unwrap_or_default()
+    holder.map(|holder| format!("; last taken by {}", holder.escape_debug())).unwrap_or_default()
 }
 
 impl Error {

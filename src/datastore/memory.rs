@@ -53,10 +53,7 @@ impl Memory {
                     Some(Object::Handle(handle)) => handle.block.keys().copied().collect(),
                     _ => Vec::new(),
                 };
-                let blocks = named
-                    .into_iter()
-                    .filter_map(|cidr| self.entry(&Key::Block(cidr)))
-                    .collect();
+                let blocks = named.into_iter().filter_map(|cidr| self.entry(&Key::Block(cidr))).collect();
                 Answer::Held(handle, blocks)
             }
             Want::Affinities(owner) => self.all(|key| matches!(key, Key::Affinity(o, _) if o == owner)),
@@ -66,10 +63,7 @@ impl Memory {
             Want::AllHandles => self.all(|key| matches!(key, Key::Handle(_))),
             Want::Nodes => self.all(|key| matches!(key, Key::Node(_))),
             Want::BlockCidrs(within) => Answer::Cidrs(
-                self.blocks()
-                    .map(|block| block.cidr)
-                    .filter(|cidr| cidr.overlaps(*within))
-                    .collect(),
+                self.blocks().map(|block| block.cidr).filter(|cidr| cidr.overlaps(*within)).collect(),
             ),
             Want::Room { of, within, enough } => Answer::Cidrs(
                 self.blocks()
@@ -104,27 +98,19 @@ impl Memory {
                 Change::Update(revision, _) | Change::Delete(revision) => Some(*revision),
             };
             if self.revision(&op.key) != expected {
-                conflicts.push(Conflict {
-                    key: op.key.clone(),
-                    found: self.entry(&op.key),
-                });
+                conflicts.push(Conflict { key: op.key.clone(), found: self.entry(&op.key) });
             }
         }
         for guard in guards {
             match guard {
                 Guard::Unchanged(key, expected) if self.revision(key) != *expected => {
-                    conflicts.push(Conflict {
-                        key: key.clone(),
-                        found: self.entry(key),
-                    });
+                    conflicts.push(Conflict { key: key.clone(), found: self.entry(key) });
                 }
                 Guard::NothingNewIn(network, seen) => {
                     let new = self.blocks().map(|block| block.cidr);
                     for cidr in new.filter(|cidr| cidr.overlaps(*network) && !seen.contains(cidr)) {
-                        conflicts.push(Conflict {
-                            key: Key::Block(cidr),
-                            found: self.entry(&Key::Block(cidr)),
-                        });
+                        conflicts
+                            .push(Conflict { key: Key::Block(cidr), found: self.entry(&Key::Block(cidr)) });
                     }
                 }
                 Guard::Unchanged(..) => {}
@@ -138,8 +124,7 @@ impl Memory {
         self.writes += 1;
         match &op.change {
             Change::Create(object) | Change::Update(_, object) => {
-                self.objects
-                    .insert(op.key.clone(), (Revision(self.writes), object.clone()));
+                self.objects.insert(op.key.clone(), (Revision(self.writes), object.clone()));
             }
             Change::Delete(_) => {
                 if let Some((_, Object::Block(block))) = self.objects.remove(&op.key) {
@@ -157,11 +142,7 @@ impl Memory {
 
     fn entry(&self, key: &Key) -> Option<Entry> {
         let (revision, object) = self.objects.get(key)?;
-        Some(Entry {
-            key: key.clone(),
-            revision: *revision,
-            object: object.clone(),
-        })
+        Some(Entry { key: key.clone(), revision: *revision, object: object.clone() })
     }
 
     fn all(&self, wanted: impl Fn(&Key) -> bool) -> Answer {
@@ -179,10 +160,7 @@ impl Memory {
         fn of<T: Stored>(entry: Entry) -> (Revision, T) {
             (entry.revision, entry.into())
         }
-        let mut settings = Settings {
-            sequence_floor: self.sequence_floor,
-            ..Settings::default()
-        };
+        let mut settings = Settings { sequence_floor: self.sequence_floor, ..Settings::default() };
         for entry in self.entries() {
             match entry.key {
                 Key::Configuration => settings.configuration = Some(of(entry)),

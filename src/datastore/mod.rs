@@ -248,29 +248,17 @@ impl Batch {
 
     /// Adds a creation.
     pub fn create(&mut self, key: Key, object: impl Into<Object>) {
-        self.ops.push(Op {
-            key,
-            change: Change::Create(object.into()),
-            interim: None,
-        });
+        self.ops.push(Op { key, change: Change::Create(object.into()), interim: None });
     }
 
     /// Adds an update of what was read at a revision.
     pub fn update(&mut self, key: Key, revision: Revision, object: impl Into<Object>) {
-        self.ops.push(Op {
-            key,
-            change: Change::Update(revision, object.into()),
-            interim: None,
-        });
+        self.ops.push(Op { key, change: Change::Update(revision, object.into()), interim: None });
     }
 
     /// Adds a deletion of what was read at a revision.
     pub fn delete(&mut self, key: Key, revision: Revision) {
-        self.ops.push(Op {
-            key,
-            change: Change::Delete(revision),
-            interim: None,
-        });
+        self.ops.push(Op { key, change: Change::Delete(revision), interim: None });
     }
 }
 

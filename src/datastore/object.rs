@@ -73,6 +73,7 @@ macro_rules! stored {
     };
 }
 
+#[expect(clippy::boxed_local, reason = "it is what takes the value out of its box")]
 fn unbox<T>(value: Box<T>) -> T {
     *value
 }
@@ -82,18 +83,8 @@ stored!(calico::IpPool, Pool, Box::new, unbox);
 stored!(calico::IpReservation, Reservation, Box::new, unbox);
 stored!(calico::Node, Node, Box::new, unbox);
 stored!(calico::IpamBlock, Block, Box::new, unbox);
-stored!(
-    calico::BlockAffinity,
-    Affinity,
-    std::convert::identity,
-    std::convert::identity
-);
-stored!(
-    calico::IpamHandle,
-    Handle,
-    std::convert::identity,
-    std::convert::identity
-);
+stored!(calico::BlockAffinity, Affinity, std::convert::identity, std::convert::identity);
+stored!(calico::IpamHandle, Handle, std::convert::identity, std::convert::identity);
 stored!(Takeover, Takeover, std::convert::identity, std::convert::identity);
 
 /// What every call needs, whoever makes it. Few and small objects, so that a store may keep them together.

@@ -129,15 +129,13 @@ impl<D: Datastore> Ipam<D> {
         let mut addresses = Vec::new();
         for (wanted, held) in request.wanted.iter().zip(found) {
             let held_before = held.is_some();
-            let (address, block) = match held {
-                Some(mine) => (mine.address, mine.block),
-                None => {
-                    let mut search = Search { store: &mut self.store, policy: &policy, draft: &mut draft, request };
-                    let (block, ordinal) = search.find(wanted).await?;
-                    let address = draft.block(block).map(|found| found.assign(ordinal, &attribute));
-                    draft.increment(&handle, block);
-                    (address.expect("the search took the block into the draft"), block)
-                }
+            let (address, block) = if let Some(mine) = held { (mine.address, mine.block) } else {
+                let mut search =
+                    Search { store: &mut self.store, policy: &policy, draft: &mut draft, request };
+                let (block, ordinal) = search.find(wanted).await?;
+                let address = draft.block(block).map(|found| found.assign(ordinal, &attribute));
+                draft.increment(&handle, block);
+                (address.expect("the search took the block into the draft"), block)
             };
             let pool = policy.pool_of(block).map(Pool::of);
             addresses.push(AssignedAddress { address, pool, held_before });
@@ -159,7 +157,8 @@ impl<D: Datastore> Ipam<D> {
         let mut policy = Policy::new(settings, node, &request.host.name, request.now);
         let mut draft = Draft::default();
         draft.load_handle(handle, stored.map(|entry| (entry.revision, entry.into::<IpamHandle>())));
-        let blocks = blocks.into_iter().map(|entry| checked(entry, &policy)).collect::<Result<Vec<_>, _>>()?;
+        let blocks =
+            blocks.into_iter().map(|entry| checked(entry, &policy)).collect::<Result<Vec<_>, _>>()?;
         network::ensure_pools(&mut policy, &mut draft, request.pools)?;
         if let Some(gateways) = request.gateways {
             self.ensure_subnets(&mut policy, &mut draft, request, handle, gateways).await?;
@@ -186,9 +185,13 @@ fn renew(block: &mut Block, handle: &HandleId, request: &Assign<'_>) -> Vec<Mine
     let mut renewed = Vec::new();
     for allocation in block.held_by(handle).filter(|allocation| attachment.owns(&allocation.fields)) {
         mine.push(Mine { address: allocation.address, block: cidr, ordinal: allocation.ordinal });
-        let present = |key: &str, value: &Option<String>| owner::noted(&allocation.fields, key) == value.as_deref();
-        if !present(owner::key::BOOT, &request.owner.boot) || !present(owner::key::NETNS, &request.owner.netns) {
-            renewed.push((allocation.ordinal, request.owner.renewed(handle, &allocation.fields, request.now)));
+        let present =
+            |key: &str, value: &Option<String>| owner::noted(&allocation.fields, key) == value.as_deref();
+        if !present(owner::key::BOOT, &request.owner.boot)
+            || !present(owner::key::NETNS, &request.owner.netns)
+        {
+            renewed
+                .push((allocation.ordinal, request.owner.renewed(handle, &allocation.fields, request.now)));
         }
     }
     for (ordinal, attribute) in renewed {

@@ -110,7 +110,12 @@ pub fn audit(objects: impl IntoIterator<Item = (crate::datastore::Key, Object)>)
         for (cidr, counted) in &handle.block {
             let found = counts.get(&(id.to_string(), *cidr)).copied().unwrap_or(0);
             if *counted > found {
-                findings.push(Finding::Overcounted { handle: id.clone(), block: *cidr, counted: *counted, found });
+                findings.push(Finding::Overcounted {
+                    handle: id.clone(),
+                    block: *cidr,
+                    counted: *counted,
+                    found,
+                });
             }
         }
     }
@@ -150,9 +155,14 @@ fn look_at(
         Err(problem) => return vec![Finding::DamagedBlock { block: cidr, problem }],
     };
     for allocation in block.allocations().filter(|allocation| !owner::is_host_reserved(&allocation.fields)) {
-        let Some(handle) = allocation.fields.handle_id.as_deref().map(owner::sanitised) else { continue };
+        let Some(handle) = allocation.fields.handle_id.as_deref().map(owner::sanitised) else {
+            continue;
+        };
         *counts.entry((handle.to_owned(), cidr)).or_default() += 1;
-        let named = HandleId::new(handle).ok().and_then(|id| handles.get(&id)).is_some_and(|h| h.block.contains_key(&cidr));
+        let named = HandleId::new(handle)
+            .ok()
+            .and_then(|id| handles.get(&id))
+            .is_some_and(|h| h.block.contains_key(&cidr));
         if !named {
             let (address, handle) = (allocation.address, handle.to_owned());
             findings.push(Finding::UnindexedAddress { address, handle, block: cidr });

@@ -40,13 +40,11 @@ impl Block {
     /// # Errors
     /// The problem, as [`IpamBlock::problem`] says it.
     pub fn from_wire(wire: IpamBlock) -> Result<Self, String> {
-        match wire.problem() {
-            Some(problem) => Err(problem),
-            None => {
-                let mut block = Self { next: wire.sequence_number.wrapping_add(1), wire, changed: false, new: false };
-                block.wire.collect_attributes();
-                Ok(block)
-            }
+        if let Some(problem) = wire.problem() { Err(problem) } else {
+            let mut block =
+                Self { next: wire.sequence_number.wrapping_add(1), wire, changed: false, new: false };
+            block.wire.collect_attributes();
+            Ok(block)
         }
     }
 
@@ -126,9 +124,11 @@ impl Block {
         if !cooling.contains(&true) {
             return;
         }
-        let is_cooled = |index: &Option<u16>| index.is_some_and(|i| cooling.get(usize::from(i)) == Some(&true));
+        let is_cooled =
+            |index: &Option<u16>| index.is_some_and(|i| cooling.get(usize::from(i)) == Some(&true));
         let ordinals = (0u16..).zip(&self.wire.allocations);
-        let cooled: Vec<u16> = ordinals.filter(|(_, index)| is_cooled(index)).map(|(ordinal, _)| ordinal).collect();
+        let cooled: Vec<u16> =
+            ordinals.filter(|(_, index)| is_cooled(index)).map(|(ordinal, _)| ordinal).collect();
         let number = self.wire.sequence_number;
         for ordinal in cooled {
             // Allocated, as it was just found.
@@ -188,7 +188,9 @@ impl Block {
             .unallocated
             .iter()
             .copied()
-            .filter(|&ordinal| self.wire.cidr.nth(ordinal.into()).is_some_and(|address| !unusable.contains(address)))
+            .filter(|&ordinal| {
+                self.wire.cidr.nth(ordinal.into()).is_some_and(|address| !unusable.contains(address))
+            })
             .map(Ordinal)
     }
 
@@ -222,7 +224,12 @@ impl Block {
     /// # Panics
     /// When it is not free: the caller has just looked.
     pub fn assign(&mut self, ordinal: Ordinal, attribute: &Attribute) -> IpAddr {
-        assert!(self.wire.set(ordinal.0, attribute, self.next), "ordinal {} of {} is not free", ordinal.0, self.cidr());
+        assert!(
+            self.wire.set(ordinal.0, attribute, self.next),
+            "ordinal {} of {} is not free",
+            ordinal.0,
+            self.cidr()
+        );
         self.changed = true;
         self.wire.cidr.nth(ordinal.0.into()).expect("a free ordinal lies in its block")
     }
@@ -236,9 +243,13 @@ impl Block {
 
     /// Writes another attribute for an allocated ordinal, leaving others that share the old one alone.
     pub fn reassign(&mut self, ordinal: Ordinal, attribute: &Attribute) {
-        let Some(Some(slot)) = self.wire.allocations.get(usize::from(ordinal.0)).copied() else { return };
+        let Some(Some(slot)) = self.wire.allocations.get(usize::from(ordinal.0)).copied() else {
+            return;
+        };
         let known = self.wire.attributes.iter().position(|known| known == attribute);
-        let Ok(index) = u16::try_from(known.unwrap_or(self.wire.attributes.len())) else { return };
+        let Ok(index) = u16::try_from(known.unwrap_or(self.wire.attributes.len())) else {
+            return;
+        };
         if index == slot {
             return;
         }

@@ -73,7 +73,13 @@ mod tests {
     #[test]
     fn a_limit_of_zero_means_the_default() {
         let spec = |limit| IpamConfigurationSpec { max_blocks_per_host: Some(limit), ..Default::default() };
-        assert_eq!(Config::effective(Some(&IpamConfiguration::new("default", spec(0)))).max_blocks_per_host, 20);
-        assert_eq!(Config::effective(Some(&IpamConfiguration::new("default", spec(4)))).max_blocks_per_host, 4);
+        assert_eq!(
+            Config::effective(Some(&IpamConfiguration::new("default", spec(0)))).max_blocks_per_host,
+            20
+        );
+        assert_eq!(
+            Config::effective(Some(&IpamConfiguration::new("default", spec(4)))).max_blocks_per_host,
+            4
+        );
     }
 }

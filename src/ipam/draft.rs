@@ -69,7 +69,8 @@ impl Draft {
 
     /// Takes in a handle as it was read; `None`: there is none.
     pub(super) fn load_handle(&mut self, id: &HandleId, stored: Option<(Revision, IpamHandle)>) {
-        let (revision, handle) = stored.map_or((None, IpamHandle::default()), |(r, handle)| (Some(r), handle));
+        let (revision, handle) =
+            stored.map_or((None, IpamHandle::default()), |(r, handle)| (Some(r), handle));
         let before = total(&handle);
         self.handles.entry(id.clone()).or_insert(HandleDraft { revision, before, handle, changed: false });
     }
@@ -89,7 +90,9 @@ impl Draft {
 
     /// Makes a handle's count in a block what the block says. A handle may count too high after a crash.
     pub(super) fn set_count(&mut self, id: &HandleId, block: Cidr, count: u32) {
-        let Some(draft) = self.handles.get_mut(id) else { return };
+        let Some(draft) = self.handles.get_mut(id) else {
+            return;
+        };
         let before = draft.handle.block.get(&block).copied().unwrap_or(0);
         if count == 0 {
             draft.handle.block.remove(&block);
@@ -100,7 +103,12 @@ impl Draft {
     }
 
     /// Confirms a claim: creates the affinity, or updates the one that stands at a revision.
-    pub(super) fn confirm(&mut self, owner: &Affinity, block: Cidr, stored: Option<(Revision, BlockAffinity)>) {
+    pub(super) fn confirm(
+        &mut self,
+        owner: &Affinity,
+        block: Cidr,
+        stored: Option<(Revision, BlockAffinity)>,
+    ) {
         let key = Key::Affinity(owner.clone(), block);
         let pending = Some(BlockAffinity::new(AffinityState::Pending).into());
         let op = match stored {
@@ -136,7 +144,8 @@ impl Draft {
     /// Two changes of one key are one.
     fn put(&mut self, key: Key, revision: Option<Revision>, object: impl Into<Object>) {
         let object = object.into();
-        let change = revision.map_or_else(|| Change::Create(object.clone()), |at| Change::Update(at, object.clone()));
+        let change =
+            revision.map_or_else(|| Change::Create(object.clone()), |at| Change::Update(at, object.clone()));
         self.settings.retain(|op| op.key != key);
         self.settings.push(Op { key, change, interim: None });
     }

@@ -1,4 +1,4 @@
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::net::IpAddr;
 
 use super::pools::{ChoiceError, Ineligible};
@@ -59,7 +59,9 @@ pub enum Error {
         seconds: u64,
     },
     /// An address was asked for that its subnet needs itself.
-    #[error("{address} is kept back by IPReservation `{reservation}`: it is a network, broadcast or gateway address")]
+    #[error(
+        "{address} is kept back by IPReservation `{reservation}`: it is a network, broadcast or gateway address"
+    )]
     KeptBack {
         /// The address.
         address: IpAddr,
@@ -212,7 +214,10 @@ impl fmt::Display for Limit {
         match self {
             Limit::Strict => f.write_str("strict affinity is on"),
             Limit::MaxBlocks { has, max } => {
-                write!(f, "the host has {has} blocks of this family, the limit maxBlocksPerHost is {max}, and strict affinity is on")
+                write!(
+                    f,
+                    "the host has {has} blocks of this family, the limit maxBlocksPerHost is {max}, and strict affinity is on"
+                )
             }
             Limit::AutoAllocateOff => f.write_str("autoAllocateBlocks is off, so that no new block is made"),
         }
@@ -248,9 +253,10 @@ impl Error {
     #[must_use]
     pub fn details(&self) -> Vec<String> {
         match self {
-            Error::NoUsablePool { refused, .. } => {
-                refused.iter().map(|(name, cidr, reason)| format!("pool `{name}` ({cidr}) {reason}")).collect()
-            }
+            Error::NoUsablePool { refused, .. } => refused
+                .iter()
+                .map(|(name, cidr, reason)| format!("pool `{name}` ({cidr}) {reason}"))
+                .collect(),
             Error::Exhausted { pools, limit, .. } => {
                 limit.iter().map(ToString::to_string).chain(pools.iter().map(PoolReport::line)).collect()
             }
@@ -306,14 +312,15 @@ impl PoolReport {
             self.name, self.cidr, self.blocks, self.blocks_max
         );
         if self.unusable > 0 {
-            line += &format!("; {} addresses are reserved or outside the network's ranges", self.unusable);
+            let _ = write!(line, "; {} addresses are reserved or outside the network's ranges", self.unusable);
         }
         if self.cooling > 0 {
-            line += &format!("; {} addresses cool down", self.cooling);
+            let _ = write!(line, "; {} addresses cool down", self.cooling);
         }
         if !self.lent_out.is_empty() {
-            let owners: Vec<_> = self.lent_out.iter().map(|(owner, blocks)| format!("{owner} ({blocks})")).collect();
-            line += &format!(
+            let owners: Vec<_> =
+                self.lent_out.iter().map(|(owner, blocks)| format!("{owner} ({blocks})")).collect();
+            let _ = write!(line, 
                 "; {} addresses are free in blocks that are affine to other hosts: {}",
                 self.free_elsewhere,
                 owners.join(", ")

@@ -11,8 +11,15 @@ use crate::net::Cidr;
 impl<D: Datastore> Ipam<D> {
     /// Gives up a block of the draft that has become empty, unless it is its host's last block of a pool that still
     /// serves that host: the next container there then needs no new claim.
-    pub(super) async fn give_back(&mut self, policy: &Policy, draft: &mut Draft, cidr: Cidr) -> Result<(), Error> {
-        let Some(owner) = draft.block(cidr).map(|block| block.affinity().cloned()) else { return Ok(()) };
+    pub(super) async fn give_back(
+        &mut self,
+        policy: &Policy,
+        draft: &mut Draft,
+        cidr: Cidr,
+    ) -> Result<(), Error> {
+        let Some(owner) = draft.block(cidr).map(|block| block.affinity().cloned()) else {
+            return Ok(());
+        };
         let Some(owner) = owner else {
             draft.delete_block(cidr);
             return Ok(());
@@ -20,8 +27,10 @@ impl<D: Datastore> Ipam<D> {
         let affinities = self.store.read(&[Want::Affinities(owner.clone())]).await?.pop();
         let affinities = affinities.map(Answer::objects).unwrap_or_default();
         let pool = policy.pool_of(cidr);
-        let in_pool = |key: &Key| matches!((key, pool), (Key::Affinity(_, other), Some(pool))
-            if *other != cidr && pool.spec.cidr.contains(*other) && !draft.is_given_up(*other));
+        let in_pool = |key: &Key| {
+            matches!((key, pool), (Key::Affinity(_, other), Some(pool))
+            if *other != cidr && pool.spec.cidr.contains(*other) && !draft.is_given_up(*other))
+        };
         if let Some(pool) = pool
             && pools::is_enabled(pool)
             && !affinities.iter().any(|entry| in_pool(&entry.key))
@@ -44,11 +53,14 @@ impl<D: Datastore> Ipam<D> {
         pool: &crate::api::calico::IpPool,
         owner: &Affinity,
     ) -> Result<bool, Error> {
-        let Affinity::Host(host) = owner else { return Ok(true) };
+        let Affinity::Host(host) = owner else {
+            return Ok(true);
+        };
         if *host == policy.host {
             return Ok(pools::selects_host(pool, &policy.labels));
         }
-        let node = self.store.read(&[Want::Object(Key::Node(host.clone()))]).await?.pop().and_then(Answer::object);
+        let node =
+            self.store.read(&[Want::Object(Key::Node(host.clone()))]).await?.pop().and_then(Answer::object);
         let labels = node.map(|entry| entry.into::<Node>().metadata.labels).unwrap_or_default();
         Ok(pools::selects_host(pool, &labels))
     }

@@ -36,7 +36,11 @@ pub(super) fn ensure_pools(policy: &mut Policy, draft: &mut Draft, asked: &[Pool
             continue;
         }
         if let Some(other) = policy.pools.iter().find(|stored| stored.spec.cidr.overlaps(cidr)) {
-            return Err(Error::PoolsOverlap { asked: cidr, name: other.name().to_owned(), cidr: other.spec.cidr });
+            return Err(Error::PoolsOverlap {
+                asked: cidr,
+                name: other.name().to_owned(),
+                cidr: other.spec.cidr,
+            });
         }
         if let Some(other) = policy.pools.iter().find(|stored| stored.name() == pool.name()) {
             return Err(Error::PoolDiffers {
@@ -73,7 +77,8 @@ fn pools_in_use(policy: &Policy, request: &Assign<'_>) -> Vec<Pool> {
     let mut pools: Vec<Pool> = Vec::new();
     for wanted in request.wanted {
         // What cannot be chosen is said when the address is looked for.
-        let allowed = policy.choose(wanted.family, &wanted.choice).map(|choice| choice.allowed).unwrap_or_default();
+        let allowed =
+            policy.choose(wanted.family, &wanted.choice).map(|choice| choice.allowed).unwrap_or_default();
         for pool in allowed {
             if !pools.contains(&pool) {
                 pools.push(pool);
@@ -98,8 +103,10 @@ impl<D: Datastore> Ipam<D> {
     ) -> Result<(), Error> {
         for pool in pools_in_use(policy, request) {
             let own = gateways_of(pool.cidr, gateways);
-            let needed: Vec<Cidr> =
-                subnet_addresses(pool.cidr).into_iter().chain(own.iter().copied().map(Cidr::single)).collect();
+            let needed: Vec<Cidr> = subnet_addresses(pool.cidr)
+                .into_iter()
+                .chain(own.iter().copied().map(Cidr::single))
+                .collect();
             let name = subnet_reservation_name(&pool.name);
             let place = policy.reservations.iter().position(|(_, stored)| stored.name() == name);
             let (revision, mut reservation) = match place {
@@ -137,9 +144,13 @@ impl<D: Datastore> Ipam<D> {
         handle: &HandleId,
         gateway: IpAddr,
     ) -> Result<(), Error> {
-        let Some(cidr) = pool.block_of(gateway) else { return Ok(()) };
+        let Some(cidr) = pool.block_of(gateway) else {
+            return Ok(());
+        };
         let read = self.store.read(&[Want::Object(Key::Block(cidr))]).await?.pop();
-        let Some(entry) = read.and_then(crate::datastore::Answer::object) else { return Ok(()) };
+        let Some(entry) = read.and_then(crate::datastore::Answer::object) else {
+            return Ok(());
+        };
         let (_, block) = checked(entry, policy)?;
         debug_assert!(draft.knows_handle(handle), "the attachment's handle is read first");
         match block.holder(gateway) {
@@ -155,6 +166,7 @@ impl<D: Datastore> Ipam<D> {
 /// The gateways that count for a pool: those named that lie in it, else its default.
 #[must_use]
 pub fn gateways_of(pool: Cidr, named: &[IpAddr]) -> Vec<IpAddr> {
-    let inside: Vec<IpAddr> = named.iter().copied().filter(|gateway| pool.contains_address(*gateway)).collect();
+    let inside: Vec<IpAddr> =
+        named.iter().copied().filter(|gateway| pool.contains_address(*gateway)).collect();
     if inside.is_empty() { default_gateway(pool).into_iter().collect() } else { inside }
 }

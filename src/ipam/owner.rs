@@ -84,23 +84,23 @@ impl Owner {
     /// The attribute of an address assigned now.
     #[must_use]
     pub fn attribute(&self, handle: &HandleId, now: Timestamp) -> Attribute {
-        self.attribute_since(handle, now.to_go_string())
+        self.attribute_since(handle, &now.to_go_string())
     }
 
     /// The attribute of an address that this owner has had since the time that `old` notes.
     #[must_use]
     pub fn renewed(&self, handle: &HandleId, old: &AttributeFields<'_>, now: Timestamp) -> Attribute {
         let since = noted(old, key::TIMESTAMP).map_or_else(|| now.to_go_string(), str::to_owned);
-        self.attribute_since(handle, since)
+        self.attribute_since(handle, &since)
     }
 
-    fn attribute_since(&self, handle: &HandleId, timestamp: String) -> Attribute {
+    fn attribute_since(&self, handle: &HandleId, timestamp: &str) -> Attribute {
         let mut owner = BTreeMap::new();
         let mut note = |key: &str, value: &str| owner.insert(key.to_owned(), value.to_owned());
         note(key::NETWORK, &self.attachment.network);
         note(key::IFNAME, &self.attachment.ifname);
         note(key::NODE, self.node.as_str());
-        note(key::TIMESTAMP, &timestamp);
+        note(key::TIMESTAMP, timestamp);
         if let Some(boot) = &self.boot {
             note(key::BOOT, boot);
         }
@@ -121,7 +121,7 @@ impl Owner {
 
 /// The attribute of an address that an interface of `host` itself has.
 #[must_use]
-pub fn host_address(host: &HostName) -> Attribute {
+pub(super) fn host_address(host: &HostName) -> Attribute {
     let owner = [(key::NODE, host.as_str()), (key::TYPE, "hostAddress")];
     Attribute::new(&AttributeFields {
         handle_id: Some(HOST_ADDRESS_HANDLE.into()),
@@ -133,7 +133,7 @@ pub fn host_address(host: &HostName) -> Attribute {
 /// Whether an attribute keeps an address back for the host itself: such addresses do not keep a block from being
 /// given up. Source: the reference engine's rule for Windows hosts.
 #[must_use]
-pub fn is_host_reserved(attribute: &AttributeFields<'_>) -> bool {
+pub(super) fn is_host_reserved(attribute: &AttributeFields<'_>) -> bool {
     attribute.handle_id.as_deref().is_some_and(|handle| {
         handle == HOST_ADDRESS_HANDLE || handle.eq_ignore_ascii_case(WINDOWS_RESERVED_HANDLE)
     })
@@ -147,21 +147,27 @@ pub fn noted<'a>(attribute: &'a AttributeFields<'_>, key: &str) -> Option<&'a st
 
 /// A stored handle without what follows a carriage return: an old writer left that there.
 #[must_use]
-pub fn sanitised(handle: &str) -> &str {
+pub(super) fn sanitised(handle: &str) -> &str {
     handle.split_once('\r').map_or(handle, |(handle, _)| handle)
 }
 
 /// Whether an address belongs to a virtual machine, which outlives its pods and its host's boots.
 #[must_use]
-pub fn is_virtual_machine(attribute: &AttributeFields<'_>) -> bool {
+pub(super) fn is_virtual_machine(attribute: &AttributeFields<'_>) -> bool {
     noted(attribute, key::VMI_NAME).is_some()
 }
 
 /// Whether the attachment that holds an address is provably dead: it was made on this very host in an earlier boot.
 #[must_use]
-pub fn is_of_earlier_boot(attribute: &AttributeFields<'_>, host: &HostName, boot: Option<&str>) -> bool {
+pub(super) fn is_of_earlier_boot(
+    attribute: &AttributeFields<'_>,
+    host: &HostName,
+    boot: Option<&str>,
+) -> bool {
     // Only what a runtime attached to a network can have died with the boot.
-    let attached = noted(attribute, key::NETWORK).is_some() && noted(attribute, key::TYPE).is_none() && !is_virtual_machine(attribute);
+    let attached = noted(attribute, key::NETWORK).is_some()
+        && noted(attribute, key::TYPE).is_none()
+        && !is_virtual_machine(attribute);
     attached
         && noted(attribute, key::NODE) == Some(host.as_str())
         && matches!((noted(attribute, key::BOOT), boot), (Some(then), Some(now)) if then != now)
@@ -196,7 +202,8 @@ mod tests {
 
     #[test]
     fn what_calico_assigned_belongs_to_the_handle_alone() {
-        let attribute = Attribute::from_json(r#"{"handle_id":"a.b","secondary":{"node":"n"}}"#).expect("json");
+        let attribute =
+            Attribute::from_json(r#"{"handle_id":"a.b","secondary":{"node":"n"}}"#).expect("json");
         assert!(attachment("a", "b", "eth7").owns(&attribute.fields()));
     }
 

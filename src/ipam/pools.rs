@@ -78,11 +78,11 @@ pub enum Ineligible {
 
 /// Pools, told apart.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Choice {
+pub(super) struct Choice {
     /// Those that may serve, in the order in which they are tried.
-    pub allowed: Vec<Pool>,
+    pub(super) allowed: Vec<Pool>,
     /// Those that may not, and why.
-    pub refused: Vec<(Pool, Ineligible)>,
+    pub(super) refused: Vec<(Pool, Ineligible)>,
 }
 
 /// Why no choice could be made.
@@ -116,7 +116,7 @@ pub enum ChoiceError {
 /// # Source
 /// The reference engine: enabled pools in the order of their names; requested pools in the order of the request, whose
 /// selectors and assignment mode do not count.
-pub fn choose(
+pub(super) fn choose(
     pools: &[IpPool],
     family: Family,
     choice: &PoolChoice,
@@ -182,7 +182,7 @@ fn unusable(pool: &IpPool) -> Option<Ineligible> {
 
 /// Whether nothing new may come from a pool, whoever asks: it is off, going, or unusable.
 #[must_use]
-pub fn is_enabled(pool: &IpPool) -> bool {
+pub(super) fn is_enabled(pool: &IpPool) -> bool {
     !matches!(
         unusable(pool),
         Some(Ineligible::Disabled | Ineligible::Deleting | Ineligible::NotAllocatable(_))
@@ -191,7 +191,7 @@ pub fn is_enabled(pool: &IpPool) -> bool {
 
 /// Whether a pool's blocks are of use to a host with these labels: then an empty one may stay with it.
 #[must_use]
-pub fn selects_host(pool: &IpPool, labels: &BTreeMap<String, String>) -> bool {
+pub(super) fn selects_host(pool: &IpPool, labels: &BTreeMap<String, String>) -> bool {
     let text = pool.spec.node_selector.as_deref().unwrap_or_default();
     // A selector that does not parse gives no ground to take anything away.
     Selector::parse(text).map_or(true, |selector| selector.matches(labels))
@@ -202,7 +202,8 @@ fn not_allocatable(pool: &IpPool) -> Option<String> {
     let field = |condition: &serde_json::Value, name: &str| {
         condition.get(name).and_then(|value| value.as_str()).unwrap_or_default().to_owned()
     };
-    let refused = conditions.iter().find(|c| field(c, "type") == "Allocatable" && field(c, "status") == "False")?;
+    let refused =
+        conditions.iter().find(|c| field(c, "type") == "Allocatable" && field(c, "status") == "False")?;
     Some(field(refused, "reason"))
 }
 
@@ -258,8 +259,9 @@ mod tests {
         let mut gone = pool("e", "10.4.0.0/16", |_| ());
         gone.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
         let mut overlapping = pool("f", "10.5.0.0/16", |_| ());
-        overlapping.status =
-            Some(json!({"conditions": [{"type": "Allocatable", "status": "False", "reason": "CIDROverlap"}]}));
+        overlapping.status = Some(
+            json!({"conditions": [{"type": "Allocatable", "status": "False", "reason": "CIDROverlap"}]}),
+        );
         let pools = [
             pool("a", "10.0.0.0/16", |_| ()),
             pool("b", "10.1.0.0/16", |spec| spec.disabled = true),
@@ -288,7 +290,10 @@ mod tests {
             pool("d", "10.3.0.0/16", |spec| spec.disabled = true),
         ];
         let requested = |names: &[&str]| PoolChoice::Requested(names.iter().map(|&n| n.to_owned()).collect());
-        assert_eq!(names(&pools, &requested(&["c", "10.1.2.3/16", "a", "c"]), &BTreeMap::new()), ["c", "b", "a"]);
+        assert_eq!(
+            names(&pools, &requested(&["c", "10.1.2.3/16", "a", "c"]), &BTreeMap::new()),
+            ["c", "b", "a"]
+        );
         assert_eq!(names(&pools, &requested(&["d"]), &BTreeMap::new()), Vec::<String>::new());
         let unknown = choose(&pools, Family::V4, &requested(&["a", "nope"]), &BTreeMap::new());
         assert_eq!(unknown, Err(ChoiceError::Unknown { asked: "nope".into(), family: Family::V4 }));

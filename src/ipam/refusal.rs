@@ -37,7 +37,11 @@ pub(super) async fn exhausted<D: Datastore>(
     Ok(Error::Exhausted { family: wanted.family, host: search.policy.host.clone(), pools, limit })
 }
 
-async fn report<D: Datastore>(search: &mut Search<'_, D>, area: &Area, me: &Affinity) -> Result<PoolReport, Error> {
+async fn report<D: Datastore>(
+    search: &mut Search<'_, D>,
+    area: &Area,
+    me: &Affinity,
+) -> Result<PoolReport, Error> {
     let cidr = area.pool.cidr;
     let others = Want::Room { of: RoomOf::AllBut(me.clone()), within: vec![cidr], enough: usize::MAX };
     let answers = search.store.read(&[Want::BlockCidrs(cidr), others]).await?;
@@ -47,7 +51,9 @@ async fn report<D: Datastore>(search: &mut Search<'_, D>, area: &Area, me: &Affi
     let mut free_elsewhere = 0;
     for other in others {
         // A damaged block is somebody else's concern here.
-        let Ok(Some(block)) = search.load(other).await else { continue };
+        let Ok(Some(block)) = search.load(other).await else {
+            continue;
+        };
         let free = block.count_free(&area.unusable);
         if free == 0 {
             continue;

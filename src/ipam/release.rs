@@ -15,7 +15,6 @@ use crate::clock::Timestamp;
 use crate::datastore::{Answer, Datastore, Entry, Key, Want};
 use crate::net::Cidr;
 
-
 /// What was freed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Released {
@@ -28,8 +27,15 @@ impl<D: Datastore> Ipam<D> {
     ///
     /// # Errors
     /// Only when the store cannot be reached, read or written; then the addresses may still be held.
-    pub async fn release(&mut self, attachment: &Attachment, host: &Host, now: Timestamp) -> Result<Released, Error> {
-        let Ok(handle) = attachment.handle() else { return Ok(Released::default()) };
+    pub async fn release(
+        &mut self,
+        attachment: &Attachment,
+        host: &Host,
+        now: Timestamp,
+    ) -> Result<Released, Error> {
+        let Ok(handle) = attachment.handle() else {
+            return Ok(Released::default());
+        };
         self.release_where(&handle, host, now, |fields| attachment.owns(fields)).await
     }
 
@@ -37,7 +43,12 @@ impl<D: Datastore> Ipam<D> {
     ///
     /// # Errors
     /// As [`Ipam::release`].
-    pub async fn release_handle(&mut self, handle: &HandleId, host: &Host, now: Timestamp) -> Result<Released, Error> {
+    pub async fn release_handle(
+        &mut self,
+        handle: &HandleId,
+        host: &Host,
+        now: Timestamp,
+    ) -> Result<Released, Error> {
         self.release_where(handle, host, now, |_| true).await
     }
 
@@ -108,13 +119,18 @@ impl<D: Datastore> Ipam<D> {
         host: &Host,
         now: Timestamp,
     ) -> Result<Released, Error> {
-        let blocks = self.store.read(&[Want::AllBlocks]).await?.pop().map(Answer::objects).unwrap_or_default();
+        let blocks =
+            self.store.read(&[Want::AllBlocks]).await?.pop().map(Answer::objects).unwrap_or_default();
         let one_machine = self.store.is_one_machine();
         let mut gone: Vec<Attachment> = Vec::new();
         for entry in blocks {
             let wire: crate::api::calico::IpamBlock = entry.into();
-            let Ok(block) = Block::from_wire(wire) else { continue };
-            for allocation in block.allocations().filter(|allocation| is_near(&allocation.fields, host, one_machine)) {
+            let Ok(block) = Block::from_wire(wire) else {
+                continue;
+            };
+            for allocation in
+                block.allocations().filter(|allocation| is_near(&allocation.fields, host, one_machine))
+            {
                 if let Some(attachment) = attachment_of(network, &allocation.fields)
                     && !valid.contains(&(attachment.container_id.clone(), attachment.ifname.clone()))
                     && !gone.contains(&attachment)

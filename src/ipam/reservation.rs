@@ -4,7 +4,7 @@ use crate::api::calico::{IpReservation, IpReservationSpec};
 use crate::net::{AddrSet, Cidr, Family, parse_address};
 
 /// The set of all addresses that reservations name. Entries that are neither a CIDR nor an address are passed over.
-pub fn reserved<'a>(reservations: impl IntoIterator<Item = &'a IpReservation>) -> AddrSet {
+pub(super) fn reserved<'a>(reservations: impl IntoIterator<Item = &'a IpReservation>) -> AddrSet {
     let mut set = AddrSet::new();
     for reservation in reservations {
         set.extend(&addresses(&reservation.spec));
@@ -14,7 +14,7 @@ pub fn reserved<'a>(reservations: impl IntoIterator<Item = &'a IpReservation>) -
 
 /// The set of all addresses that one reservation names.
 #[must_use]
-pub fn addresses(spec: &IpReservationSpec) -> AddrSet {
+pub(super) fn addresses(spec: &IpReservationSpec) -> AddrSet {
     let mut set = AddrSet::new();
     for cidr in spec.reserved_cidrs.iter().filter_map(|entry| network(entry)) {
         set.insert_cidr(cidr);
@@ -62,7 +62,9 @@ mod tests {
     #[test]
     fn an_entry_that_means_nothing_reserves_nothing() {
         let spec = IpReservationSpec {
-            reserved_cidrs: [" 10.0.0.1 ", "10.0.0.32/30", "10.0.0.77/26x", "", "fd00::/121"].map(str::to_owned).into(),
+            reserved_cidrs: [" 10.0.0.1 ", "10.0.0.32/30", "10.0.0.77/26x", "", "fd00::/121"]
+                .map(str::to_owned)
+                .into(),
             ..IpReservationSpec::default()
         };
         let set = reserved(&[IpReservation::new("r", spec)]);

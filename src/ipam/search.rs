@@ -48,7 +48,8 @@ impl<D: Datastore> Search<'_, D> {
         if choice.allowed.is_empty() {
             return Err(refusal::no_usable_pool(self.policy, wanted, choice.refused));
         }
-        let area = |pool: Pool| Area { unusable: self.policy.unusable_in(&pool, wanted.usable.as_ref()), pool };
+        let area =
+            |pool: Pool| Area { unusable: self.policy.unusable_in(&pool, wanted.usable.as_ref()), pool };
         let areas: Vec<Area> = choice.allowed.into_iter().map(area).collect();
         match wanted.address {
             Some(address) => self.exactly(&areas, wanted, address).await,
@@ -151,7 +152,9 @@ impl<D: Datastore> Search<'_, D> {
 
     /// Tells the store of a block that it wrongly believed to have room.
     fn correct_room(&mut self, cidr: Cidr) {
-        let Some(block) = self.draft.block(cidr) else { return };
+        let Some(block) = self.draft.block(cidr) else {
+            return;
+        };
         if block.next_free(&self.policy.reserved).is_none() && !block.is_changed() {
             let block = block.clone();
             self.draft.note_room(&block, false);
@@ -184,7 +187,9 @@ impl<D: Datastore> Search<'_, D> {
     /// Takes a block into the draft. `None`: it does not exist.
     pub(super) async fn load(&mut self, cidr: Cidr) -> Result<Option<&mut Block>, Error> {
         if self.draft.block(cidr).is_none() {
-            let Some(entry) = self.object(Key::Block(cidr)).await? else { return Ok(None) };
+            let Some(entry) = self.object(Key::Block(cidr)).await? else {
+                return Ok(None);
+            };
             let (revision, block) = checked(entry, self.policy)?;
             return Ok(Some(self.draft.load_block(revision, block)));
         }
@@ -200,7 +205,9 @@ impl<D: Datastore> Search<'_, D> {
         let family = areas.first().map(|area| area.pool.cidr.family());
         let mut owned = Owned::default();
         for entry in entries.map(datastore::Answer::objects).unwrap_or_default() {
-            let Key::Affinity(_, cidr) = entry.key else { continue };
+            let Key::Affinity(_, cidr) = entry.key else {
+                continue;
+            };
             owned.of_family += usize::from(Some(cidr.family()) == family);
             if areas.iter().any(|area| area.pool.cidr.contains(cidr)) {
                 owned.in_areas.push((cidr, entry.revision, entry.into()));
@@ -217,10 +224,13 @@ impl<D: Datastore> Search<'_, D> {
         me: &Affinity,
         damaged: &mut Option<Error>,
     ) -> Result<Option<Found>, Error> {
-        let unfinished = owned.in_areas.iter().filter(|(_, _, record)| record.state != AffinityState::Confirmed);
+        let unfinished =
+            owned.in_areas.iter().filter(|(_, _, record)| record.state != AffinityState::Confirmed);
         for (cidr, revision, record) in unfinished {
-            let Some(area) = areas.iter().find(|area| area.pool.cidr.contains(*cidr)) else { continue };
-            let owner = match self.load(*cidr).await {
+            let Some(area) = areas.iter().find(|area| area.pool.cidr.contains(*cidr)) else {
+                continue;
+            };
+            let keeper = match self.load(*cidr).await {
                 Ok(block) => block.map(|block| block.affinity().cloned()),
                 Err(error) if is_damage(&error) => {
                     damaged.get_or_insert(error);
@@ -228,15 +238,19 @@ impl<D: Datastore> Search<'_, D> {
                 }
                 Err(error) => return Err(error),
             };
-            match owner {
-                None if cidr.prefix() == area.pool.block_prefix && self.ledger(*cidr).await?.is_free(*cidr) => {
+            match keeper {
+                None if cidr.prefix() == area.pool.block_prefix
+                    && self.ledger(*cidr).await?.is_free(*cidr) =>
+                {
                     let block = self.made(*cidr, Some(me));
-                    let Some(found) = free_in(&block, areas) else { continue };
+                    let Some(found) = free_in(&block, areas) else {
+                        continue;
+                    };
                     self.draft.create_block(block);
                     self.draft.confirm(me, *cidr, Some((*revision, record.clone())));
                     return Ok(Some(found));
                 }
-                Some(Some(owner)) if owner == *me => {
+                Some(Some(keeper)) if keeper == *me => {
                     let found = self.draft.block(*cidr).and_then(|block| free_in(block, areas));
                     if found.is_some() {
                         self.draft.confirm(me, *cidr, Some((*revision, record.clone())));
@@ -258,7 +272,9 @@ impl<D: Datastore> Search<'_, D> {
                 passed.extend(&ledger.taken);
                 let host = self.policy.host.as_str();
                 let mut walk = Walk::new(host, area.pool.cidr, area.pool.block_prefix, &passed);
-                let Some(cidr) = walk.find(|cidr| ledger.is_free(*cidr)) else { break };
+                let Some(cidr) = walk.find(|cidr| ledger.is_free(*cidr)) else {
+                    break;
+                };
                 let block = self.made(cidr, owner);
                 let Some(found) = free_in(&block, std::slice::from_ref(area)) else {
                     // The host's own interfaces have all of it.
@@ -299,9 +315,13 @@ impl<D: Datastore> Search<'_, D> {
         damaged: &mut Option<Error>,
     ) -> Result<Option<Found>, Error> {
         for cidr in self.room(RoomOf::AllBut(me.clone()), areas, usize::MAX).await? {
-            let Some(found) = self.usable(cidr, areas, damaged).await? else { continue };
+            let Some(found) = self.usable(cidr, areas, damaged).await? else {
+                continue;
+            };
             let now = self.policy.now;
-            let Some(block) = self.draft.block(cidr) else { continue };
+            let Some(block) = self.draft.block(cidr) else {
+                continue;
+            };
             let old = block.affinity().cloned();
             let settled = block.claimed().is_none_or(|claimed| now.since(claimed) >= RECLAIM_AGE_MIN);
             if !block.is_empty() || old.as_ref() == Some(me) || (old.is_some() && !settled) {
@@ -310,7 +330,9 @@ impl<D: Datastore> Search<'_, D> {
             block.set_affinity(Some(me.clone()), now);
             let mut taken = block.clone();
             self.keep_own_addresses(&mut taken);
-            let Some(found) = free_in(&taken, areas).or(Some(found)) else { continue };
+            let Some(found) = free_in(&taken, areas).or(Some(found)) else {
+                continue;
+            };
             if let Some(block) = self.draft.block(cidr) {
                 *block = taken;
             }
@@ -391,10 +413,14 @@ impl<D: Datastore> Search<'_, D> {
 
     async fn release_dead(&mut self, cidr: Cidr) -> Result<bool, Error> {
         let host = self.request.host;
-        let Some(block) = self.draft.block(cidr) else { return Ok(false) };
+        let Some(block) = self.draft.block(cidr) else {
+            return Ok(false);
+        };
         let dead: Vec<(Ordinal, HandleId)> = block
             .allocations()
-            .filter(|allocation| owner::is_of_earlier_boot(&allocation.fields, &host.name, host.boot.as_deref()))
+            .filter(|allocation| {
+                owner::is_of_earlier_boot(&allocation.fields, &host.name, host.boot.as_deref())
+            })
             .filter_map(|allocation| {
                 let handle = HandleId::new(owner::sanitised(allocation.fields.handle_id.as_deref()?)).ok()?;
                 Some((allocation.ordinal, handle))
@@ -432,7 +458,8 @@ impl<D: Datastore> Search<'_, D> {
         if let Some(reservation) = refusal::subnet_reservation(self.policy, address) {
             return Err(Error::KeptBack { address, reservation });
         }
-        let cidr = area.pool.block_of(address).ok_or_else(|| Error::OutsidePools { address, pools: Vec::new() })?;
+        let cidr =
+            area.pool.block_of(address).ok_or_else(|| Error::OutsidePools { address, pools: Vec::new() })?;
         let strict = self.policy.config.affinity_rule == AffinityRule::Strict;
         let me = self.policy.affinity();
         if self.load(cidr).await?.is_none() {
@@ -479,15 +506,15 @@ impl<D: Datastore> Search<'_, D> {
         if !claims && strict {
             return no_block(Limit::MaxBlocks { has: owned.of_family, max: config.max_blocks_per_host });
         }
-        let owner = claims.then_some(me);
-        let block = self.made(cidr, owner);
+        let kept_for = claims.then_some(me);
+        let block = self.made(cidr, kept_for);
         let Some(ordinal) = block.free_ordinal(address) else {
             let holder = block.holder(address).map(|a| refusal::holder(&a.fields)).unwrap_or_default();
             return Err(Error::Taken { address, holder: Box::new(holder) });
         };
-        if let Some(owner) = owner {
-            let stale = self.object(Key::Affinity(owner.clone(), cidr)).await?;
-            self.draft.confirm(owner, cidr, stale.map(|entry| (entry.revision, entry.into())));
+        if let Some(me) = kept_for {
+            let stale = self.object(Key::Affinity(me.clone(), cidr)).await?;
+            self.draft.confirm(me, cidr, stale.map(|entry| (entry.revision, entry.into())));
         }
         self.draft.create_block(block);
         Ok((cidr, ordinal))
@@ -499,12 +526,17 @@ impl<D: Datastore> Search<'_, D> {
         if !self.store.is_one_machine() {
             return Ok(());
         }
-        let Some(block) = self.draft.block(cidr) else { return Ok(()) };
-        let Some(allocation) = block.holder(address) else { return Ok(()) };
+        let Some(block) = self.draft.block(cidr) else {
+            return Ok(());
+        };
+        let Some(allocation) = block.holder(address) else {
+            return Ok(());
+        };
         if !owner::is_of_earlier_boot(&allocation.fields, &host.name, host.boot.as_deref()) {
             return Ok(());
         }
-        let handle = allocation.fields.handle_id.as_deref().and_then(|id| HandleId::new(owner::sanitised(id)).ok());
+        let handle =
+            allocation.fields.handle_id.as_deref().and_then(|id| HandleId::new(owner::sanitised(id)).ok());
         let ordinal = allocation.ordinal;
         block.release(ordinal, Duration::ZERO, self.policy.now);
         match handle {
@@ -562,4 +594,3 @@ fn free_in(block: &Block, areas: &[Area]) -> Option<Found> {
 pub(super) fn is_damage(error: &Error) -> bool {
     matches!(error, Error::DamagedBlock { .. } | Error::Datastore(datastore::Error::Damaged { .. }))
 }
-

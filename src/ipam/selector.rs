@@ -62,19 +62,9 @@ enum Node {
     All,
     Global,
     Has(String),
-    Compare {
-        label: String,
-        operator: Operator,
-        value: String,
-    },
-    In {
-        label: String,
-        values: BTreeSet<String>,
-    },
-    NotIn {
-        label: String,
-        values: BTreeSet<String>,
-    },
+    Compare { label: String, operator: Operator, value: String },
+    In { label: String, values: BTreeSet<String> },
+    NotIn { label: String, values: BTreeSet<String> },
     Not(Box<Node>),
     And(Vec<Node>),
     Or(Vec<Node>),
@@ -95,11 +85,7 @@ impl Node {
         match self {
             Node::All | Node::Global => true,
             Node::Has(label) => labels.contains_key(label),
-            Node::Compare {
-                label,
-                operator,
-                value,
-            } => operator.holds(labels.get(label), value),
+            Node::Compare { label, operator, value } => operator.holds(labels.get(label), value),
             Node::In { label, values } => labels.get(label).is_some_and(|found| values.contains(found)),
             Node::NotIn { label, values } => labels.get(label).is_none_or(|found| !values.contains(found)),
             Node::Not(inner) => !inner.matches(labels),
@@ -154,11 +140,7 @@ impl fmt::Display for Node {
             Node::All => f.write_str("all()"),
             Node::Global => f.write_str("global()"),
             Node::Has(label) => write!(f, "has({label})"),
-            Node::Compare {
-                label,
-                operator,
-                value,
-            } => {
+            Node::Compare { label, operator, value } => {
                 write!(f, "{label} {} {}", operator.text(), Quoted(value))
             }
             Node::In { label, values } => write!(f, "{label} in {}", Set(values)),

@@ -50,7 +50,9 @@ impl<D: Datastore> Ipam<D> {
         request: &Assign<'_>,
         source: &dyn TakeoverRequest,
     ) -> Result<(), Error> {
-        let Some(modified) = source.modified() else { return Ok(()) };
+        let Some(modified) = source.modified() else {
+            return Ok(());
+        };
         let mut attempts = Attempts::default();
         let mut leases = None;
         loop {
@@ -64,7 +66,8 @@ impl<D: Datastore> Ipam<D> {
             let since = known.as_ref().map_or(0, |(_, known)| known.modified);
             let waiting: &mut Vec<HostLocalLease> = match &mut leases {
                 Some(waiting) => waiting,
-                None => leases.insert(source.leases()?.into_iter().filter(|lease| lease.modified > since).collect()),
+                None => leases
+                    .insert(source.leases()?.into_iter().filter(|lease| lease.modified > since).collect()),
             };
             let now: Vec<HostLocalLease> = waiting.iter().take(LEASES_PER_BATCH).cloned().collect();
             for lease in &now {
@@ -92,14 +95,20 @@ impl<D: Datastore> Ipam<D> {
         lease: &HostLocalLease,
     ) -> Result<(), Error> {
         // An address of no pool is given out by nobody.
-        let Some(pool) = policy.pool_of(Cidr::single(lease.address)).map(Pool::of) else { return Ok(()) };
-        let Some(cidr) = pool.block_of(lease.address) else { return Ok(()) };
+        let Some(pool) = policy.pool_of(Cidr::single(lease.address)).map(Pool::of) else {
+            return Ok(());
+        };
+        let Some(cidr) = pool.block_of(lease.address) else {
+            return Ok(());
+        };
         let attachment = Attachment {
             network: request.owner.attachment.network.clone(),
             container_id: lease.container_id.clone(),
             ifname: lease.ifname.clone(),
         };
-        let Ok(handle) = attachment.handle() else { return Ok(()) };
+        let Ok(handle) = attachment.handle() else {
+            return Ok(());
+        };
         self.load_for_takeover(policy, draft, &handle, cidr).await?;
         if draft.block(cidr).is_none() {
             self.claim_for_takeover(policy, draft, cidr).await?;
@@ -136,7 +145,12 @@ impl<D: Datastore> Ipam<D> {
         Ok(())
     }
 
-    async fn claim_for_takeover(&mut self, policy: &Policy, draft: &mut Draft, cidr: Cidr) -> Result<(), Error> {
+    async fn claim_for_takeover(
+        &mut self,
+        policy: &Policy,
+        draft: &mut Draft,
+        cidr: Cidr,
+    ) -> Result<(), Error> {
         let me = policy.affinity();
         let wants = [Want::Affinities(me.clone()), Want::Object(Key::Affinity(me.clone(), cidr))];
         let mut answers = self.store.read(&wants).await?.into_iter();
@@ -146,10 +160,10 @@ impl<D: Datastore> Ipam<D> {
         let drafted = draft.blocks().filter(|block| block.is_new() && block.affinity() == Some(&me)).count();
         let owned = stored.iter().filter(|entry| of_family(&entry.key)).count() + drafted;
         let claims = u32::try_from(owned).is_ok_and(|owned| owned < policy.config.max_blocks_per_host);
-        let owner = claims.then_some(&me);
-        draft.create_block(Block::new(cidr, owner.cloned(), policy.now, policy.sequence_floor));
-        if let Some(owner) = owner {
-            draft.confirm(owner, cidr, mine.map(|entry| (entry.revision, entry.into())));
+        let kept_for = claims.then_some(&me);
+        draft.create_block(Block::new(cidr, kept_for.cloned(), policy.now, policy.sequence_floor));
+        if let Some(me) = kept_for {
+            draft.confirm(me, cidr, mine.map(|entry| (entry.revision, entry.into())));
         }
         Ok(())
     }

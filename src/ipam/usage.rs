@@ -94,7 +94,9 @@ fn count_block(block: &Block, reserved: &AddrSet) -> BlockUsage {
     let owner = block.affinity().map(|affinity| affinity.name().as_str());
     let mut borrowed: Vec<(String, u128)> = Vec::new();
     for allocation in block.allocations() {
-        let Some(node) = super::noted(&allocation.fields, super::owner_key::NODE) else { continue };
+        let Some(node) = super::noted(&allocation.fields, super::owner_key::NODE) else {
+            continue;
+        };
         if Some(node) == owner {
             continue;
         }

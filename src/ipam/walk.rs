@@ -52,8 +52,7 @@ impl<'a> Walk<'a> {
     /// The position of the first block that ends after `address`. `None` when the pool ends before.
     fn position_after(&self, address: u128) -> Option<u128> {
         let next = self.pool.family().address(address.checked_add(1)?);
-        self.pool
-            .subnet_position(Cidr::containing(next, self.block_prefix)?)
+        self.pool.subnet_position(Cidr::containing(next, self.block_prefix)?)
     }
 }
 
@@ -85,9 +84,7 @@ impl std::iter::FusedIterator for Walk<'_> {}
 
 /// The 32-bit FNV-1 hash: it multiplies before it mixes, unlike FNV-1a.
 fn fnv1(bytes: &[u8]) -> u32 {
-    bytes.iter().fold(2_166_136_261, |hash: u32, &byte| {
-        hash.wrapping_mul(16_777_619) ^ u32::from(byte)
-    })
+    bytes.iter().fold(2_166_136_261, |hash: u32, &byte| hash.wrapping_mul(16_777_619) ^ u32::from(byte))
 }
 
 #[cfg(test)]

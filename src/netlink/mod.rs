@@ -82,11 +82,7 @@ impl fmt::Display for Question {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Question::Interface { netns, ifname } => {
-                write!(
-                    f,
-                    "the addresses of `{ifname}` in network namespace `{}`",
-                    netns.display()
-                )
+                write!(f, "the addresses of `{ifname}` in network namespace `{}`", netns.display())
             }
             Question::Host => f.write_str("the addresses of the host"),
         }
@@ -105,13 +101,9 @@ pub struct Fixed {
 impl Links for Fixed {
     fn addresses_of(&self, netns: &Path, ifname: &str) -> Result<Answer, Error> {
         let Some(interfaces) = self.namespaces.get(netns) else {
-            return Ok(Answer::NoNamespace {
-                reason: Errno::ENOENT,
-            });
+            return Ok(Answer::NoNamespace { reason: Errno::ENOENT });
         };
-        Ok(interfaces
-            .get(ifname)
-            .map_or(Answer::NoInterface, |found| Answer::Addresses(found.clone())))
+        Ok(interfaces.get(ifname).map_or(Answer::NoInterface, |found| Answer::Addresses(found.clone())))
     }
 
     fn host_addresses(&self) -> Result<Vec<IpAddr>, Error> {
@@ -126,31 +118,17 @@ mod tests {
     #[test]
     fn a_table_tells_no_namespace_from_no_interface_from_no_address() {
         let interfaces = BTreeMap::from([("eth0".to_owned(), Vec::new())]);
-        let fixed = Fixed {
-            namespaces: BTreeMap::from([("/ns".into(), interfaces)]),
-            ..Fixed::default()
-        };
-        let answer = |netns: &str, ifname| {
-            fixed
-                .addresses_of(Path::new(netns), ifname)
-                .expect("a table answers")
-        };
-        assert_eq!(
-            answer("/other", "eth0"),
-            Answer::NoNamespace {
-                reason: Errno::ENOENT
-            }
-        );
+        let fixed = Fixed { namespaces: BTreeMap::from([("/ns".into(), interfaces)]), ..Fixed::default() };
+        let answer =
+            |netns: &str, ifname| fixed.addresses_of(Path::new(netns), ifname).expect("a table answers");
+        assert_eq!(answer("/other", "eth0"), Answer::NoNamespace { reason: Errno::ENOENT });
         assert_eq!(answer("/ns", "eth1"), Answer::NoInterface);
         assert_eq!(answer("/ns", "eth0"), Answer::Addresses(Vec::new()));
     }
 
     #[test]
     fn an_error_says_what_was_asked() {
-        let question = Question::Interface {
-            netns: "/run/netns/a".into(),
-            ifname: "eth0".to_owned(),
-        };
+        let question = Question::Interface { netns: "/run/netns/a".into(), ifname: "eth0".to_owned() };
         let source = io::Error::from(Errno::EMFILE);
         assert_eq!(
             Error::Unasked { question, source }.to_string(),
@@ -158,11 +136,7 @@ mod tests {
         );
         let source = io::Error::from(Errno::ENOBUFS);
         assert_eq!(
-            Error::Unanswered {
-                question: Question::Host,
-                source
-            }
-            .to_string(),
+            Error::Unanswered { question: Question::Host, source }.to_string(),
             "could not learn the addresses of the host from the kernel"
         );
     }

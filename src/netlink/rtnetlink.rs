@@ -41,10 +41,7 @@ impl Links for Rtnetlink {
             })
         });
         answer.map_err(|failure| {
-            failure.to(Question::Interface {
-                netns: netns.to_owned(),
-                ifname: ifname.to_owned(),
-            })
+            failure.to(Question::Interface { netns: netns.to_owned(), ifname: ifname.to_owned() })
         })
     }
 
@@ -83,20 +80,14 @@ fn in_own_thread<T: Send>(work: impl FnOnce() -> Result<T, Failure> + Send) -> R
     thread::scope(|scope| {
         let thread = thread::Builder::new().name("netlink".to_owned());
         let running = thread.spawn_scoped(scope, work).map_err(Failure::Unasked)?;
-        running
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
 
 /// Moves the calling thread into a network namespace.
 fn enter(netns: &Path) -> Result<(), Errno> {
     // Where the path leads to a pipe without a writer, opening it must not wait for one.
-    let file = open(
-        netns,
-        OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK,
-        Mode::empty(),
-    )?;
+    let file = open(netns, OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK, Mode::empty())?;
     setns(file, CloneFlags::CLONE_NEWNET)
 }
 
@@ -119,10 +110,8 @@ fn is_no_namespace(reason: Errno) -> bool {
 
 /// Puts a question to the kernel, in the namespace that the calling thread is in.
 fn ask<T>(question: impl AsyncFnOnce(Handle) -> io::Result<T>) -> Result<T, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Failure::Unasked)?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::Unasked)?;
     runtime.block_on(async {
         let (connection, handle, _) = ::rtnetlink::new_connection().map_err(Failure::Unasked)?;
         tokio::spawn(connection);
@@ -156,10 +145,7 @@ async fn index_of(handle: &Handle, ifname: &str) -> io::Result<Option<u32>> {
             error if error.raw_os_error().map(Errno::from_raw) == Some(Errno::ENODEV) => Ok(None),
             error => Err(error),
         },
-        other => Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("expected a link, found {other:?}"),
-        )),
+        other => Err(io::Error::new(io::ErrorKind::InvalidData, format!("expected a link, found {other:?}"))),
     }
 }
 

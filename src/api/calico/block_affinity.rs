@@ -22,10 +22,7 @@ impl BlockAffinity {
     /// A record in a given state.
     #[must_use]
     pub fn new(state: AffinityState) -> Self {
-        Self {
-            state,
-            ..Self::default()
-        }
+        Self { state, ..Self::default() }
     }
 }
 
@@ -45,9 +42,6 @@ pub enum AffinityState {
 
 impl AffinityState {
     /// Every state.
-    pub const ALL: [AffinityState; 3] = [
-        AffinityState::Pending,
-        AffinityState::Confirmed,
-        AffinityState::PendingDeletion,
-    ];
+    pub const ALL: [AffinityState; 3] =
+        [AffinityState::Pending, AffinityState::Confirmed, AffinityState::PendingDeletion];
 }

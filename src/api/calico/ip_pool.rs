@@ -36,7 +36,7 @@ pub struct IpPoolSpec {
     pub extra: Map<String, Value>,
 }
 
-#[expect(clippy::ref_option, reason = "the signature that serde calls")]
+#[expect(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "the signature that serde calls")]
 fn is_absent_or_zero(size: &Option<u8>) -> bool {
     size.unwrap_or(0) == 0
 }
@@ -60,12 +60,10 @@ impl IpPoolSpec {
     /// The prefix length of its blocks, with the default applied.
     #[must_use]
     pub fn block_prefix(&self) -> u8 {
-        self.block_size
-            .filter(|&size| size != 0)
-            .unwrap_or(match self.cidr.family() {
-                Family::V4 => 26,
-                Family::V6 => 122,
-            })
+        self.block_size.filter(|&size| size != 0).unwrap_or(match self.cidr.family() {
+            Family::V4 => 26,
+            Family::V6 => 122,
+        })
     }
 
     /// Whether its addresses may serve `wanted`.

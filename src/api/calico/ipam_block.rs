@@ -32,11 +32,7 @@ pub struct IpamBlock {
     #[serde(rename = "sequenceNumber", default)]
     pub sequence_number: u64,
     /// Per allocated ordinal, the block's number before the write that assigned it. Absent: 0.
-    #[serde(
-        rename = "sequenceNumberForAllocation",
-        default,
-        deserialize_with = "null_is_empty"
-    )]
+    #[serde(rename = "sequenceNumberForAllocation", default, deserialize_with = "null_is_empty")]
     pub sequence_number_for_allocation: BTreeMap<u16, u64>,
     /// The soft deletion of Kubernetes stores. Always false elsewhere.
     #[serde(default)]
@@ -95,8 +91,7 @@ impl IpamBlock {
         if known.is_none() {
             self.attributes.push(attribute.clone());
         }
-        self.sequence_number_for_allocation
-            .insert(ordinal, sequence_number.wrapping_sub(1));
+        self.sequence_number_for_allocation.insert(ordinal, sequence_number.wrapping_sub(1));
         self.sequence_number = sequence_number;
         true
     }
@@ -171,9 +166,7 @@ impl IpamBlock {
                 (Some(_), true) => return Some(format!("has ordinal {ordinal} both allocated and free")),
                 (None, false) => return Some(format!("has ordinal {ordinal} neither allocated nor free")),
                 (Some(index), false) if usize::from(*index) >= self.attributes.len() => {
-                    return Some(format!(
-                        "has no attribute {index}, to which ordinal {ordinal} points"
-                    ));
+                    return Some(format!("has no attribute {index}, to which ordinal {ordinal} points"));
                 }
                 _ => {}
             }
@@ -244,11 +237,7 @@ pub struct AttributeFields<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "secondary")]
     pub active_owner: Option<BTreeMap<String, String>>,
     /// The alternate owner: who may take the address over.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        rename = "alternateOwnerAttrs"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "alternateOwnerAttrs")]
     pub alternate_owner: Option<BTreeMap<String, String>>,
     /// When the address was released; present: it cools down, and nobody owns it.
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "releasedAt")]
@@ -260,20 +249,12 @@ mod tests {
     use super::*;
 
     fn attribute(handle: &str) -> Attribute {
-        Attribute::new(&AttributeFields {
-            handle_id: Some(handle.into()),
-            ..AttributeFields::default()
-        })
+        Attribute::new(&AttributeFields { handle_id: Some(handle.into()), ..AttributeFields::default() })
     }
 
     fn block() -> IpamBlock {
         let cidr = "10.244.3.64/30".parse().expect("cidr");
-        IpamBlock::new(
-            cidr,
-            Some("host:worker-1".parse().expect("affinity")),
-            Timestamp::default(),
-            100,
-        )
+        IpamBlock::new(cidr, Some("host:worker-1".parse().expect("affinity")), Timestamp::default(), 100)
     }
 
     #[test]
@@ -281,10 +262,7 @@ mod tests {
         let text = r#"{"cidr":"10.244.3.64/30","affinity":"host:worker-1","affinity_claim_time":"2026-08-22T06:33:20Z","allocations":[null,0,null,null],"unallocated":[2,3,0],"attributes":[{"handle_id":"k8s-pod-network.4f2a","secondary":{"namespace":"web","node":"worker-1","pod":"shop-0","timestamp":"2026-08-22 06:33:21.5 +0000 UTC"}}],"sequenceNumber":1787400000123456792,"sequenceNumberForAllocation":{"1":1787400000123456789},"deleted":false,"newField":{"kept":[1]}}"#;
         let block: IpamBlock = serde_json::from_str(text).expect("block");
         assert_eq!(block.problem(), None);
-        assert_eq!(
-            block.attributes[0].fields().handle_id.as_deref(),
-            Some("k8s-pod-network.4f2a")
-        );
+        assert_eq!(block.attributes[0].fields().handle_id.as_deref(), Some("k8s-pod-network.4f2a"));
         assert_eq!(serde_json::to_string(&block).expect("json"), text);
         let old = r#"{"cidr":"10.244.3.64/30","affinity":null,"allocations":[null,null,null,null],"unallocated":[0,1,2,3],"attributes":null,"sequenceNumberForAllocation":null}"#;
         let old: IpamBlock = serde_json::from_str(old).expect("a never used block of an old writer");
@@ -297,10 +275,7 @@ mod tests {
         assert!(block.set(0, &attribute("a"), 101));
         assert!(block.set(1, &attribute("b"), 102));
         assert!(!block.set(1, &attribute("c"), 103), "taken");
-        assert_eq!(
-            block.sequence_number_for_allocation,
-            BTreeMap::from([(0, 100), (1, 101)])
-        );
+        assert_eq!(block.sequence_number_for_allocation, BTreeMap::from([(0, 100), (1, 101)]));
         assert!(block.clear(0, 103));
         assert!(!block.clear(0, 104), "free already");
         assert_eq!(block.unallocated, [2, 3, 0]);

@@ -17,21 +17,13 @@ pub struct IpamConfigurationSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_blocks_per_host: Option<u32>,
     /// Whether virtual machines keep their addresses. Absent: disabled.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        rename = "kubeVirtVMAddressPersistence"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "kubeVirtVMAddressPersistence")]
     pub kube_virt_vm_address_persistence: Option<VmAddressPersistence>,
     /// False: a host uses the blocks that it has and claims no further one. Absent: true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_allocate_blocks: Option<bool>,
     /// The least time between the release and the reuse of an address, in seconds, 0 to 1200. Absent: 0.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        rename = "ipCooldownSeconds"
-    )]
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "ipCooldownSeconds")]
     pub ip_cooldown_seconds: Option<u32>,
     /// Fields that this version does not know.
     #[serde(flatten)]

@@ -59,9 +59,7 @@ impl FileStore {
     /// Opens and locks a store. `None`: there is none, and none was to be made.
     pub fn open(options: &Options, access: Access, if_absent: IfAbsent) -> Result<Option<FileStore>, Error> {
         let _ = (access, if_absent);
-        Ok(Some(FileStore {
-            options: options.clone(),
-        }))
+        Ok(Some(FileStore { options: options.clone() }))
     }
 
     /// Lets others at the store. What is read from now on may be newer than what was read before.
@@ -71,9 +69,7 @@ impl FileStore {
 impl Datastore for FileStore {
     async fn read(&mut self, wants: &[Want]) -> Result<Vec<Answer>, Error> {
         let _ = wants;
-        Err(Error::OutcomeUnknown {
-            what: self.options.path.display().to_string(),
-        })
+        Err(Error::OutcomeUnknown { what: self.options.path.display().to_string() })
     }
 
     async fn commit(&mut self, batch: Batch) -> Result<Commit, Error> {

@@ -72,21 +72,13 @@ impl fmt::Display for Found {
 }
 
 pub(super) fn parse(text: &str) -> Result<Node, SelectorError> {
-    let mut parser = Parser {
-        text,
-        rest: text,
-        nesting: 0,
-    };
+    let mut parser = Parser { text, rest: text, nesting: 0 };
     parser.skip_blanks();
     if parser.rest.is_empty() {
         return Ok(Node::All);
     }
     let node = parser.any_of()?;
-    if parser.rest.is_empty() {
-        Ok(node)
-    } else {
-        Err(parser.unexpected("`&&`, `||` or the end"))
-    }
+    if parser.rest.is_empty() { Ok(node) } else { Err(parser.unexpected("`&&`, `||` or the end")) }
 }
 
 /// Reads from the front of `rest`, which never starts with a blank.
@@ -158,9 +150,7 @@ impl<'a> Parser<'a> {
 
     fn group(&mut self) -> Result<Node, SelectorError> {
         if self.nesting == NESTING_MAX {
-            return Err(SelectorError::Nested {
-                position: self.position(),
-            });
+            return Err(SelectorError::Nested { position: self.position() });
         }
         self.expect("(", "`(`")?;
         self.nesting += 1;
@@ -179,24 +169,14 @@ impl<'a> Parser<'a> {
             Operator::EndsWith,
         ] {
             if self.take_words(operator.text()) {
-                return Ok(Node::Compare {
-                    label,
-                    operator,
-                    value: self.value()?,
-                });
+                return Ok(Node::Compare { label, operator, value: self.value()? });
             }
         }
         if self.take_words("in") {
-            return Ok(Node::In {
-                label,
-                values: self.set()?,
-            });
+            return Ok(Node::In { label, values: self.set()? });
         }
         if self.take_words("not in") {
-            return Ok(Node::NotIn {
-                label,
-                values: self.set()?,
-            });
+            return Ok(Node::NotIn { label, values: self.set()? });
         }
         Err(self.unexpected("`==`, `!=`, `in`, `not in`, `contains`, `starts with` or `ends with`"))
     }
@@ -209,16 +189,12 @@ impl<'a> Parser<'a> {
                 self.advance_to(rest);
                 Ok(label.to_owned())
             }
-            length => Err(SelectorError::LongLabel {
-                position: self.position(),
-                length,
-            }),
+            length => Err(SelectorError::LongLabel { position: self.position(), length }),
         }
     }
 
     fn value(&mut self) -> Result<String, SelectorError> {
-        self.value_if_any()?
-            .ok_or_else(|| self.unexpected("a value in quotes"))
+        self.value_if_any()?.ok_or_else(|| self.unexpected("a value in quotes"))
     }
 
     fn value_if_any(&mut self) -> Result<Option<String>, SelectorError> {
@@ -226,10 +202,7 @@ impl<'a> Parser<'a> {
             return Ok(None);
         };
         let Some((value, rest)) = self.rest[1..].split_once(quote) else {
-            return Err(SelectorError::Unterminated {
-                position: self.position(),
-                quote,
-            });
+            return Err(SelectorError::Unterminated { position: self.position(), quote });
         };
         self.advance_to(rest);
         Ok(Some(value.to_owned()))
@@ -252,11 +225,7 @@ impl<'a> Parser<'a> {
     }
 
     fn expect(&mut self, sign: &str, expected: &'static str) -> Result<(), SelectorError> {
-        if self.take(sign) {
-            Ok(())
-        } else {
-            Err(self.unexpected(expected))
-        }
+        if self.take(sign) { Ok(()) } else { Err(self.unexpected(expected)) }
     }
 
     fn take(&mut self, sign: &str) -> bool {
@@ -291,11 +260,7 @@ impl<'a> Parser<'a> {
     }
 
     fn unexpected(&self, expected: &'static str) -> SelectorError {
-        SelectorError::Unexpected {
-            position: self.position(),
-            expected,
-            found: found_at(self.rest),
-        }
+        SelectorError::Unexpected { position: self.position(), expected, found: found_at(self.rest) }
     }
 }
 
@@ -313,21 +278,13 @@ fn found_at(rest: &str) -> Found {
     let Some(first) = rest.chars().next() else {
         return Found::End;
     };
-    let two = ["&&", "||", "==", "!="]
-        .into_iter()
-        .find(|sign| rest.starts_with(sign))
-        .map_or(0, str::len);
+    let two = ["&&", "||", "==", "!="].into_iter().find(|sign| rest.starts_with(sign)).map_or(0, str::len);
     let text = &rest[..word_length(rest).max(two).max(first.len_utf8())];
     // Only a word is long, and a word is ASCII.
-    Found::Text(
-        text.get(..QUOTED_MAX)
-            .map_or_else(|| text.to_owned(), |cut| format!("{cut}…")),
-    )
+    Found::Text(text.get(..QUOTED_MAX).map_or_else(|| text.to_owned(), |cut| format!("{cut}…")))
 }
 
 /// The length of the label that a text starts with; in bytes, which is characters.
 fn word_length(text: &str) -> usize {
-    text.bytes()
-        .take_while(|byte| byte.is_ascii_alphanumeric() || b"_./-".contains(byte))
-        .count()
+    text.bytes().take_while(|byte| byte.is_ascii_alphanumeric() || b"_./-".contains(byte)).count()
 }

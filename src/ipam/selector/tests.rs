@@ -5,10 +5,7 @@ use super::*;
 type Labels = BTreeMap<String, String>;
 
 fn labels(pairs: &[(&str, &str)]) -> Labels {
-    pairs
-        .iter()
-        .map(|&(key, value)| (key.to_owned(), value.to_owned()))
-        .collect()
+    pairs.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
 fn parsed(text: &str) -> Selector {
@@ -18,12 +15,7 @@ fn parsed(text: &str) -> Selector {
 /// Labels of the object that all examples are tried on: `zone` is `north`, `empty` is the empty text, `rack/no.1`
 /// is `a7`, and there is no `gone`.
 fn holds(text: &str) -> bool {
-    parsed(text).matches(&labels(&[
-        ("zone", "north"),
-        ("empty", ""),
-        ("rack/no.1", "a7"),
-        ("in", "x"),
-    ]))
+    parsed(text).matches(&labels(&[("zone", "north"), ("empty", ""), ("rack/no.1", "a7"), ("in", "x")]))
 }
 
 fn error(text: &str) -> String {
@@ -114,10 +106,7 @@ fn blanks_are_spaces_and_tabs_and_seldom_needed() {
     ] {
         assert!(holds(text), "{text}");
     }
-    assert_eq!(
-        error("zone ==\n'north'"),
-        r"expected a value in quotes at character 8, found `\n`"
-    );
+    assert_eq!(error("zone ==\n'north'"), r"expected a value in quotes at character 8, found `\n`");
 }
 
 #[test]
@@ -161,10 +150,7 @@ fn a_label_has_at_most_512_characters() {
 fn the_canonical_form_is_free_of_how_it_was_written() {
     for (text, canonical) in [
         ("a=='b'", r#"a == "b""#),
-        (
-            "a startswith 'b'||a endswith'c'",
-            r#"a starts with "b" || a ends with "c""#,
-        ),
+        ("a startswith 'b'||a endswith'c'", r#"a starts with "b" || a ends with "c""#),
         ("a in {'c','b','c',}", r#"a in { "b", "c" }"#),
         ("a notin {}", "a not in {}"),
         ("((a == 'b'))", r#"a == "b""#),
@@ -196,50 +182,20 @@ fn an_error_says_where_and_what_was_expected_and_found() {
             "zone starts 'a'",
             "expected `==`, `!=`, `in`, `not in`, `contains`, `starts with` or `ends with` at character 6, found `starts`",
         ),
-        (
-            "zone == north",
-            "expected a value in quotes at character 9, found `north`",
-        ),
-        (
-            "zone contains {'a'}",
-            "expected a value in quotes at character 15, found `{`",
-        ),
-        (
-            "zone == 'ä' 'b'",
-            "expected `&&`, `||` or the end at character 13, found `'`",
-        ),
-        (
-            "zone == 'a",
-            "expected a closing ' for the value that starts at character 9, found the end",
-        ),
+        ("zone == north", "expected a value in quotes at character 9, found `north`"),
+        ("zone contains {'a'}", "expected a value in quotes at character 15, found `{`"),
+        ("zone == 'ä' 'b'", "expected `&&`, `||` or the end at character 13, found `'`"),
+        ("zone == 'a", "expected a closing ' for the value that starts at character 9, found the end"),
         ("zone in 'a'", "expected `{` at character 9, found `'`"),
-        (
-            "zone in {'a' 'b'}",
-            "expected `,` or `}` at character 14, found `'`",
-        ),
-        (
-            "zone in {,}",
-            "expected a value in quotes or `}` at character 10, found `,`",
-        ),
-        (
-            "zone in {'a',",
-            "expected a value in quotes or `}` at character 14, found the end",
-        ),
+        ("zone in {'a' 'b'}", "expected `,` or `}` at character 14, found `'`"),
+        ("zone in {,}", "expected a value in quotes or `}` at character 10, found `,`"),
+        ("zone in {'a',", "expected a value in quotes or `}` at character 14, found the end"),
         ("has(zone", "expected `)` at character 9, found the end"),
         ("has()", "expected a label at character 5, found `)`"),
         ("all(x)", "expected `)` at character 5, found `x`"),
-        (
-            "(has(a)",
-            "expected `&&`, `||` or `)` at character 8, found the end",
-        ),
-        (
-            "has(a))",
-            "expected `&&`, `||` or the end at character 7, found `)`",
-        ),
-        (
-            "has(a) & has(b)",
-            "expected `&&`, `||` or the end at character 8, found `&`",
-        ),
+        ("(has(a)", "expected `&&`, `||` or `)` at character 8, found the end"),
+        ("has(a))", "expected `&&`, `||` or the end at character 7, found `)`"),
+        ("has(a) & has(b)", "expected `&&`, `||` or the end at character 8, found `&`"),
         (
             "has(a) && || has(b)",
             "expected a label, `has(LABEL)`, `all()`, `global()`, `!` or `(` at character 11, found `||`",
@@ -252,14 +208,8 @@ fn an_error_says_where_and_what_was_expected_and_found() {
             "!= 'a'",
             "expected a label, `has(LABEL)`, `all()`, `global()`, `!` or `(` at character 1, found `!=`",
         ),
-        (
-            "()",
-            "expected a label, `has(LABEL)`, `all()`, `global()`, `!` or `(` at character 2, found `)`",
-        ),
-        (
-            "all() all()",
-            "expected `&&`, `||` or the end at character 7, found `all`",
-        ),
+        ("()", "expected a label, `has(LABEL)`, `all()`, `global()`, `!` or `(` at character 2, found `)`"),
+        ("all() all()", "expected `&&`, `||` or the end at character 7, found `all`"),
         (
             "all() 0123456789012345678901234567890123456789z",
             "expected `&&`, `||` or the end at character 7, found `0123456789012345678901234567890123456789…`",
@@ -279,15 +229,9 @@ fn deep_nesting_is_refused_and_long_runs_are_not() {
             "expected at most 100 nested parentheses, found one more at character 101"
         );
     }
-    assert!(matches!(
-        Selector::parse(&"!(".repeat(10_000)),
-        Err(SelectorError::Nested { position: 202 })
-    ));
+    assert!(matches!(Selector::parse(&"!(".repeat(10_000)), Err(SelectorError::Nested { position: 202 })));
     assert!(parsed(&format!("{}all()", "!".repeat(10_000))).is_all());
-    assert_eq!(
-        parsed(&format!("{}all()", "! ".repeat(10_001))).to_string(),
-        "!all()"
-    );
+    assert_eq!(parsed(&format!("{}all()", "! ".repeat(10_001))).to_string(), "!all()");
     let siblings = vec!["(has(zone))"; 10_000];
     assert!(holds(&siblings.join("&&")) && holds(&siblings.join(" || ")));
 }

@@ -32,11 +32,7 @@ impl GoRand {
         }
         let state =
             cooked::COOKED.map(|cooked| cooked.cast_unsigned() ^ next() << 40 ^ next() << 20 ^ next());
-        Self {
-            state,
-            tap: 0,
-            feed: LENGTH - TAP,
-        }
+        Self { state, tap: 0, feed: LENGTH - TAP }
     }
 
     /// A number below `limit`, as `big.Int.Rand` draws it on a machine of 64 bits. 0 when `limit` is 0.
@@ -78,10 +74,7 @@ mod tests {
     #[test]
     fn gives_the_numbers_of_go() {
         let mut node_a = GoRand::seeded(568_266_999);
-        assert_eq!(
-            [(); 3].map(|()| node_a.next32()),
-            [1_549_122_234, 1_132_198_735, 1_704_301_745]
-        );
+        assert_eq!([(); 3].map(|()| node_a.next32()), [1_549_122_234, 1_132_198_735, 1_704_301_745]);
         // The seed 0 and the multiples of the modulus are replaced; after 2000 numbers all of the state was fed back.
         for (seed, first, last) in [
             (0, 4_059_586_549, 1_157_117_817),

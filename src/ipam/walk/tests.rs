@@ -18,9 +18,7 @@ fn set(texts: &[&str]) -> AddrSet {
 }
 
 fn walk(host: &str, pool: &str, block_prefix: u8, unusable: &[&str]) -> Vec<String> {
-    Walk::new(host, cidr(pool), block_prefix, &set(unusable))
-        .map(|block| block.to_string())
-        .collect()
+    Walk::new(host, cidr(pool), block_prefix, &set(unusable)).map(|block| block.to_string()).collect()
 }
 
 #[test]
@@ -33,11 +31,7 @@ fn a_host_starts_where_calico_lets_it_start() {
         ("load-balancer", 4_270_604_816, [2, 10, 74, 586]),
     ] {
         assert_eq!(fnv1(host.as_bytes()), seed, "{host}");
-        assert_eq!(
-            [4, 16, 256, 1024].map(|blocks| start(host, blocks)),
-            starts,
-            "{host}"
-        );
+        assert_eq!([4, 16, 256, 1024].map(|blocks| start(host, blocks)), starts, "{host}");
     }
     assert_eq!(start("node-a", 16384), 15034);
     assert_eq!(start("node-a", 1 << 58), 251_070_522_519_304_890);
@@ -55,11 +49,7 @@ fn a_start_beyond_64_bits_is_the_one_go_draws() {
         ("node-a", 124, 17_593_212_117_272_253_710_053_252_265_074_679_754),
         ("", 124, 5_527_581_928_692_217_601_325_135_015_232_617_560),
         ("ünï-host", 124, 5_258_471_800_503_937_248_016_575_860_786_547_306),
-        (
-            "worker-1.example.com",
-            127,
-            53_047_542_158_420_803_129_931_101_752_797_346_082,
-        ),
+        ("worker-1.example.com", 127, 53_047_542_158_420_803_129_931_101_752_797_346_082),
     ] {
         assert_eq!(start(host, 1 << bits), expected, "{host} in 2^{bits} blocks");
     }
@@ -71,23 +61,14 @@ fn a_walk_wraps_once_and_ends_before_its_start() {
         walk("node-a", "10.0.0.0/24", 26, &[]),
         ["10.0.0.128/26", "10.0.0.192/26", "10.0.0.0/26", "10.0.0.64/26"]
     );
-    assert_eq!(
-        walk("host-a", "10.0.0.0/24", 26, &[]).first().map(String::as_str),
-        Some("10.0.0.0/26")
-    );
+    assert_eq!(walk("host-a", "10.0.0.0/24", 26, &[]).first().map(String::as_str), Some("10.0.0.0/26"));
     assert_eq!(walk("host-a", "10.0.0.0/24", 26, &[]).len(), 4);
 }
 
 #[test]
 fn every_walk_of_a_host_is_the_same() {
-    assert_eq!(
-        walk("node-b", "fd00::/112", 122, &[]),
-        walk("node-b", "fd00::/112", 122, &[])
-    );
-    assert_eq!(
-        walk("node-b", "10.0.0.0/29", 32, &[]),
-        walk("node-b", "10.0.0.0/29", 32, &[])
-    );
+    assert_eq!(walk("node-b", "fd00::/112", 122, &[]), walk("node-b", "fd00::/112", 122, &[]));
+    assert_eq!(walk("node-b", "10.0.0.0/29", 32, &[]), walk("node-b", "10.0.0.0/29", 32, &[]));
 }
 
 #[test]
@@ -117,25 +98,17 @@ fn blocks_wholly_unusable_are_left_out_and_others_are_not() {
         walk("node-a", "255.255.255.0/24", 26, &["255.255.255.0/24"]).is_empty(),
         "up to the last address"
     );
-    assert!(
-        walk("node-a", "ffff::/16", 122, &["ffff::/16"]).is_empty(),
-        "up to the last address"
-    );
+    assert!(walk("node-a", "ffff::/16", 122, &["ffff::/16"]).is_empty(), "up to the last address");
 }
 
 #[test]
 fn half_a_huge_pool_costs_one_step() {
     let pool = cidr("fd00::/64");
     let blocks = pool.subnet_count(122);
-    for (half, other) in [
-        ("fd00::/65", "fd00:0:0:0:8000::/65"),
-        ("fd00:0:0:0:8000::/65", "fd00::/65"),
-    ] {
+    for (half, other) in [("fd00::/65", "fd00:0:0:0:8000::/65"), ("fd00:0:0:0:8000::/65", "fd00::/65")] {
         let unusable = set(&[half]);
         for host in ["node-a", "node-b", "host-a", "load-balancer"] {
-            let first = Walk::new(host, pool, 122, &unusable)
-                .next()
-                .expect("the other half is free");
+            let first = Walk::new(host, pool, 122, &unusable).next().expect("the other half is free");
             let at_start = pool.nth_subnet(122, start(host, blocks)).expect("within");
             let expected = if cidr(other).contains(at_start) {
                 at_start
@@ -151,21 +124,12 @@ fn half_a_huge_pool_costs_one_step() {
 #[test]
 fn the_last_free_block_of_the_largest_pool_is_found() {
     let pool = cidr("::/0");
-    for free in [
-        "::40/122",
-        "ffff::/122",
-        "8000::/122",
-        "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffc0/122",
-    ] {
+    for free in ["::40/122", "ffff::/122", "8000::/122", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffc0/122"] {
         let mut only = AddrSet::new();
         only.insert_cidr(cidr(free));
         let unusable = only.complement_in(pool);
         for host in ["node-a", "node-b", "host-a"] {
-            assert_eq!(
-                Walk::new(host, pool, 122, &unusable).collect::<Vec<_>>(),
-                [cidr(free)],
-                "{host}"
-            );
+            assert_eq!(Walk::new(host, pool, 122, &unusable).collect::<Vec<_>>(), [cidr(free)], "{host}");
         }
     }
 }

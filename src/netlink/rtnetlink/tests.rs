@@ -30,9 +30,7 @@ echo ready
 read -r line || true";
 
 fn question(netns: &Path, ifname: &str) -> Answer {
-    Rtnetlink
-        .addresses_of(netns, ifname)
-        .unwrap_or_else(|error| panic!("{error:?}"))
+    Rtnetlink.addresses_of(netns, ifname).unwrap_or_else(|error| panic!("{error:?}"))
 }
 
 /// Needs no privilege but the kernel's leave to make a user namespace; says so where that is not given.
@@ -50,15 +48,11 @@ fn addresses_are_those_of_the_namespace_that_was_named() {
         command.arg("--map-root-user").arg("--net");
         command
     };
-    let may = unshare()
-        .args(["ip", "address", "add", "192.0.2.1/24", "dev", "lo"])
-        .output();
+    let may = unshare().args(["ip", "address", "add", "192.0.2.1/24", "dev", "lo"]).output();
     if !may.as_ref().is_ok_and(|output| output.status.success()) {
         let why = "`unshare --map-root-user --net ip address add ...` does not work here";
         let skipped = format!("skipped {name}: {why}: {may:?}\n");
-        io::stderr()
-            .write_all(skipped.as_bytes())
-            .expect("standard error");
+        io::stderr().write_all(skipped.as_bytes()).expect("standard error");
         return;
     }
     let inside = unshare()
@@ -67,11 +61,8 @@ fn addresses_are_those_of_the_namespace_that_was_named() {
         .args(["--exact", &name, INSIDE])
         .output()
         .expect("unshare ran before");
-    let text = format!(
-        "{}{}",
-        String::from_utf8_lossy(&inside.stdout),
-        String::from_utf8_lossy(&inside.stderr)
-    );
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&inside.stdout), String::from_utf8_lossy(&inside.stderr));
     assert!(inside.status.success() && text.contains("1 passed"), "{text}");
 }
 
@@ -83,9 +74,7 @@ fn inside() {
         .spawn()
         .expect("unshare runs in here");
     let mut line = String::new();
-    BufReader::new(asked.stdout.take().expect("piped"))
-        .read_line(&mut line)
-        .expect("a line");
+    BufReader::new(asked.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
     assert_eq!(line, "ready\n");
     let netns = PathBuf::from(format!("/proc/{}/ns/net", asked.id()));
     let ipv6 = Path::new("/proc/net/if_inet6").exists();
@@ -93,9 +82,7 @@ fn inside() {
 
     let mut expected = vec![(parsed("192.0.2.7"), 26), (parsed("192.0.2.129"), 32)];
     expected.extend(ipv6.then(|| (parsed("fd00:77::7"), 122)));
-    let Answer::Addresses(mut found) = question(&netns, "lo") else {
-        panic!("`lo` is in every namespace")
-    };
+    let Answer::Addresses(mut found) = question(&netns, "lo") else { panic!("`lo` is in every namespace") };
     found.sort_unstable_by_key(|&(address, prefix)| (expected.iter().position(|e| e.0 == address), prefix));
     assert_eq!(found, expected);
     assert_eq!(question(&netns, "eth0"), Answer::NoInterface);
@@ -109,10 +96,7 @@ fn inside() {
 
     drop(asked.stdin.take());
     assert!(asked.wait().expect("it ends").success());
-    assert!(
-        matches!(question(&netns, "lo"), Answer::NoNamespace { .. }),
-        "it went with its last process"
-    );
+    assert!(matches!(question(&netns, "lo"), Answer::NoNamespace { .. }), "it went with its last process");
 }
 
 #[test]
@@ -130,20 +114,13 @@ fn what_is_no_namespace_is_an_answer_and_not_an_error() {
         (directory.path().to_owned(), Errno::EINVAL),
         (PathBuf::new(), Errno::ENOENT),
     ] {
-        assert_eq!(
-            question(&path, "lo"),
-            Answer::NoNamespace { reason },
-            "{}",
-            path.display()
-        );
+        assert_eq!(question(&path, "lo"), Answer::NoNamespace { reason }, "{}", path.display());
     }
 }
 
 #[test]
 fn a_question_may_come_from_a_thread_that_runs_a_runtime() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let answer = runtime.block_on(async { Rtnetlink.host_addresses() });
     for address in answer.expect("the kernel answers") {
         assert!(!is_on_every_host(address), "{address}");
@@ -169,17 +146,8 @@ fn the_local_address_comes_before_the_other_ends() {
         message.attributes = attributes;
         message
     };
-    let both = message(vec![
-        AddressAttribute::Address(theirs),
-        AddressAttribute::Local(ours),
-    ]);
+    let both = message(vec![AddressAttribute::Address(theirs), AddressAttribute::Local(ours)]);
     assert_eq!(own_address(&both), Some((ours, 32)));
-    assert_eq!(
-        own_address(&message(vec![AddressAttribute::Address(theirs)])),
-        Some((theirs, 32))
-    );
-    assert_eq!(
-        own_address(&message(vec![AddressAttribute::Label("lo".to_owned())])),
-        None
-    );
+    assert_eq!(own_address(&message(vec![AddressAttribute::Address(theirs)])), Some((theirs, 32)));
+    assert_eq!(own_address(&message(vec![AddressAttribute::Label("lo".to_owned())])), None);
 }

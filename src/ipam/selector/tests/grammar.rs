@@ -20,15 +20,9 @@ fn write_any(any: &AnyOf, gap: &str) -> String {
     let all = |all: &Vec<(usize, Atom)>| {
         let operation =
             |(nots, atom): &(usize, Atom)| format!("{}{}", format!("!{gap}").repeat(*nots), write(atom, gap));
-        all.iter()
-            .map(operation)
-            .collect::<Vec<_>>()
-            .join(&format!("{gap}&&{gap}"))
+        all.iter().map(operation).collect::<Vec<_>>().join(&format!("{gap}&&{gap}"))
     };
-    any.iter()
-        .map(all)
-        .collect::<Vec<_>>()
-        .join(&format!("{gap}||{gap}"))
+    any.iter().map(all).collect::<Vec<_>>().join(&format!("{gap}||{gap}"))
 }
 
 fn write(atom: &Atom, gap: &str) -> String {
@@ -39,20 +33,14 @@ fn write(atom: &Atom, gap: &str) -> String {
         Atom::Compare(label, operator, value) => format!("{label} {gap}{operator}{gap}'{value}'"),
         Atom::Set(label, operator, values) => {
             let values: Vec<_> = values.iter().map(|value| format!("\"{value}\"{gap}")).collect();
-            format!(
-                "{label}\t{operator}{gap}{{{gap}{}}}",
-                values.join(&format!(",{gap}"))
-            )
+            format!("{label}\t{operator}{gap}{{{gap}{}}}", values.join(&format!(",{gap}")))
         }
         Atom::Group(any) => format!("({gap}{}{gap})", write_any(any, gap)),
     }
 }
 
 fn judge_any(any: &AnyOf, labels: &Labels) -> bool {
-    any.iter().any(|all| {
-        all.iter()
-            .all(|(nots, atom)| judge(atom, labels) == (nots % 2 == 0))
-    })
+    any.iter().any(|all| all.iter().all(|(nots, atom)| judge(atom, labels) == (nots % 2 == 0)))
 }
 
 fn judge(atom: &Atom, labels: &Labels) -> bool {
@@ -73,9 +61,7 @@ fn judge(atom: &Atom, labels: &Labels) -> bool {
             }
         },
         Atom::Set(label, operator, values) => {
-            let inside = labels
-                .get(*label)
-                .is_some_and(|found| values.contains(&found.as_str()));
+            let inside = labels.get(*label).is_some_and(|found| values.contains(&found.as_str()));
             inside == (*operator == "in")
         }
         Atom::Group(any) => judge_any(any, labels),
@@ -85,33 +71,18 @@ fn judge(atom: &Atom, labels: &Labels) -> bool {
 fn any_of() -> impl Strategy<Value = AnyOf> {
     let label = || prop::sample::select(vec!["a", "b/c", "in", "all"]);
     let value = || prop::sample::select(vec!["", "x", "xy", "yx", "y"]);
-    let operators = vec![
-        "==",
-        "!=",
-        "contains",
-        "starts with",
-        "startswith",
-        "ends \t with",
-        "endswith",
-    ];
+    let operators = vec!["==", "!=", "contains", "starts with", "startswith", "ends \t with", "endswith"];
     let leaf = prop_oneof![
         Just(Atom::All),
         Just(Atom::Global),
         label().prop_map(Atom::Has),
         (label(), prop::sample::select(operators), value()).prop_map(|(l, o, v)| Atom::Compare(l, o, v)),
-        (
-            label(),
-            prop::sample::select(vec!["in", "not in", "notin"]),
-            prop::collection::vec(value(), 0..3)
-        )
+        (label(), prop::sample::select(vec!["in", "not in", "notin"]), prop::collection::vec(value(), 0..3))
             .prop_map(|(l, o, v)| Atom::Set(l, o, v)),
     ];
     let joined = |atom| prop::collection::vec(prop::collection::vec((0usize..3, atom), 1..3), 1..3);
     joined(
-        leaf.prop_recursive(3, 20, 4, move |atom| {
-            joined(atom.boxed()).prop_map(Atom::Group).boxed()
-        })
-        .boxed(),
+        leaf.prop_recursive(3, 20, 4, move |atom| joined(atom.boxed()).prop_map(Atom::Group).boxed()).boxed(),
     )
 }
 
