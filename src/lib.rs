@@ -1,3 +1,4 @@
 //! `host-affine`: a CNI IPAM plugin.
 
+pub mod cni;
 pub mod net;
