@@ -34,8 +34,12 @@ impl AddrSet {
             return;
         }
         // All ranges that touch the new one are one run of the sorted list.
-        let start = self.ranges.partition_point(|&(f, _, l)| (f, l.saturating_add(1)) < (family, first));
-        let end = self.ranges.partition_point(|&(f, b, _)| (f, b) <= (family, last.saturating_add(1)));
+        let start = self
+            .ranges
+            .partition_point(|&(f, _, l)| (f, l.saturating_add(1)) < (family, first));
+        let end = self
+            .ranges
+            .partition_point(|&(f, b, _)| (f, b) <= (family, last.saturating_add(1)));
         if let Some(run) = self.ranges.get(start..end).filter(|run| !run.is_empty()) {
             first = first.min(run[0].1);
             last = last.max(run[run.len() - 1].2);
@@ -52,13 +56,15 @@ impl AddrSet {
     /// Whether an address is in the set.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
-        self.end_of_range_at(Family::of(address), bits_of(address)).is_some()
+        self.end_of_range_at(Family::of(address), bits_of(address))
+            .is_some()
     }
 
     /// Whether the set covers all of a network.
     #[must_use]
     pub fn covers(&self, cidr: Cidr) -> bool {
-        self.end_of_range_at(cidr.family(), cidr.first_bits()).is_some_and(|end| end >= cidr.last_bits())
+        self.end_of_range_at(cidr.family(), cidr.first_bits())
+            .is_some_and(|end| end >= cidr.last_bits())
     }
 
     /// Whether the set has an address of a network.
@@ -72,7 +78,8 @@ impl AddrSet {
     /// A walk over blocks uses it to step over a large reservation at once.
     #[must_use]
     pub fn end_of_cover(&self, cidr: Cidr) -> Option<u128> {
-        self.end_of_range_at(cidr.family(), cidr.first_bits()).filter(|&end| end >= cidr.last_bits())
+        self.end_of_range_at(cidr.family(), cidr.first_bits())
+            .filter(|&end| end >= cidr.last_bits())
     }
 
     /// How many addresses of a network are in the set; `u128::MAX` where that is 2^128.
@@ -81,7 +88,10 @@ impl AddrSet {
         let (family, first, last) = (cidr.family(), cidr.first_bits(), cidr.last_bits());
         let start = self.ranges.partition_point(|&(f, _, l)| (f, l) < (family, first));
         let mut count = 0u128;
-        for &(_, begin, end) in self.ranges[start..].iter().take_while(|&&(f, begin, _)| (f, begin) <= (family, last)) {
+        for &(_, begin, end) in self.ranges[start..]
+            .iter()
+            .take_while(|&&(f, begin, _)| (f, begin) <= (family, last))
+        {
             count = count.saturating_add((end.min(last) - begin.max(first)).saturating_add(1));
         }
         count
@@ -120,8 +130,13 @@ impl AddrSet {
     }
 
     fn end_of_range_at(&self, family: Family, bits: u128) -> Option<u128> {
-        let index = self.ranges.partition_point(|&(f, _, last)| (f, last) < (family, bits));
-        self.ranges.get(index).filter(|&&(f, first, _)| f == family && first <= bits).map(|&(_, _, last)| last)
+        let index = self
+            .ranges
+            .partition_point(|&(f, _, last)| (f, last) < (family, bits));
+        self.ranges
+            .get(index)
+            .filter(|&&(f, first, _)| f == family && first <= bits)
+            .map(|&(_, _, last)| last)
     }
 }
 
@@ -156,7 +171,10 @@ mod tests {
         let rest = set.complement_in(cidr("10.0.0.0/28"));
         assert_eq!(rest.count_in(cidr("10.0.0.0/28")), 14);
         assert!(!rest.contains("10.0.0.10".parse().expect("ip")));
-        assert_eq!(AddrSet::new().complement_in(cidr("::/0")).count_in(cidr("::/0")), u128::MAX);
+        assert_eq!(
+            AddrSet::new().complement_in(cidr("::/0")).count_in(cidr("::/0")),
+            u128::MAX
+        );
     }
 
     proptest! {
