@@ -2,6 +2,7 @@
 
 pub mod api;
 pub mod clock;
+pub mod cni;
 pub mod datastore;
 pub mod ipam;
 pub mod net;
