@@ -16,6 +16,7 @@ use crate::net::Cidr;
 pub struct Memory {
     objects: BTreeMap<Key, (Revision, Object)>,
     writes: u64,
+    sequence_floor: u64,
 }
 
 impl Memory {
@@ -141,7 +142,9 @@ impl Memory {
                     .insert(op.key.clone(), (Revision(self.writes), object.clone()));
             }
             Change::Delete(_) => {
-                self.objects.remove(&op.key);
+                if let Some((_, Object::Block(block))) = self.objects.remove(&op.key) {
+                    self.sequence_floor = self.sequence_floor.max(block.sequence_number.saturating_add(1));
+                }
             }
         }
     }
@@ -176,7 +179,10 @@ impl Memory {
         fn of<T: Stored>(entry: Entry) -> (Revision, T) {
             (entry.revision, entry.into())
         }
-        let mut settings = Settings::default();
+        let mut settings = Settings {
+            sequence_floor: self.sequence_floor,
+            ..Settings::default()
+        };
         for entry in self.entries() {
             match entry.key {
                 Key::Configuration => settings.configuration = Some(of(entry)),

@@ -107,6 +107,10 @@ pub struct Settings {
     pub reservations: Vec<(Revision, calico::IpReservation)>,
     /// All takeovers, by network.
     pub takeovers: Vec<(Revision, Takeover)>,
+    /// No block may start with a lower sequence number: one more than the highest that a deleted block ever had.
+    /// 0: no block was ever deleted. It keeps a block that is made anew under a clock that was set back from repeating
+    /// a number.
+    pub sequence_floor: u64,
 }
 
 /// That the addresses which host-local recorded for a network were taken over.
