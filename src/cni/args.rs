@@ -51,9 +51,7 @@ impl Args {
             match key {
                 "IgnoreUnknown" => {
                     ignore_unknown = truth(value).ok_or_else(|| {
-                        refused(format!(
-                            "`IgnoreUnknown` is {value:?}; expected `1`, `true`, `0` or `false`"
-                        ))
+                        refused(format!("`IgnoreUnknown` is {value:?}; expected `1`, `true`, `0` or `false`"))
                     })?;
                 }
                 "IP" => ips = value,
@@ -63,9 +61,7 @@ impl Args {
         }
         for text in ips.split(',').filter(|text| !text.is_empty()) {
             let address = requested_address(text).ok_or_else(|| {
-                refused(format!(
-                    "`IP` is {text:?}; expected an address, with or without a prefix length"
-                ))
+                refused(format!("`IP` is {text:?}; expected an address, with or without a prefix length"))
             })?;
             push_once(&mut args.ips, address);
         }
@@ -147,9 +143,8 @@ fn unknown_key(key: &str) -> Failure {
         "K8S_POD_UID",
         "IgnoreUnknown",
     ];
-    let suggestion = suggest::closest(key, &KNOWN)
-        .map(|known| format!("; did you mean `{known}`?"))
-        .unwrap_or_default();
+    let suggestion =
+        suggest::closest(key, &KNOWN).map(|known| format!("; did you mean `{known}`?")).unwrap_or_default();
     refused(format!("the key {key:?} is not known{suggestion}"))
         .with_details("`IgnoreUnknown=1` lets unknown keys pass")
 }
@@ -163,12 +158,7 @@ mod tests {
     use super::*;
 
     fn ips(text: &str) -> Vec<String> {
-        Args::strict(text)
-            .expect(text)
-            .ips
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        Args::strict(text).expect(text).ips.iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -194,12 +184,7 @@ mod tests {
             Args::strict("IgnoreUnknown=1;K8S_POD_NAMESPACE=;K8S_POD_NAME=;IP=;MAC=").expect("empty values");
         assert_eq!(empty, Args::default());
         assert_eq!(Args::strict("").expect("none"), Args::default());
-        assert_eq!(
-            Args::strict("K8S_POD_NAME=x;K8S_POD_NAME=")
-                .expect("emptied")
-                .pod_name,
-            None
-        );
+        assert_eq!(Args::strict("K8S_POD_NAME=x;K8S_POD_NAME=").expect("emptied").pod_name, None);
     }
 
     #[test]
@@ -210,11 +195,7 @@ mod tests {
             ips("IgnoreUnknown=1;IP=10.77.2.50,fd00:77:2::50/64,10.77.2.50"),
             ["10.77.2.50", "fd00:77:2::50"]
         );
-        assert_eq!(
-            ips("IP=10.0.0.1;IP=10.0.0.2"),
-            ["10.0.0.2"],
-            "the last one counts"
-        );
+        assert_eq!(ips("IP=10.0.0.1;IP=10.0.0.2"), ["10.0.0.2"], "the last one counts");
     }
 
     #[test]
@@ -240,19 +221,12 @@ mod tests {
     #[test]
     fn a_slip_of_the_pen_is_named() {
         let failure = Args::strict("IPS=10.0.0.1").expect_err("unknown");
-        assert_eq!(
-            failure.msg,
-            "`CNI_ARGS`: the key \"IPS\" is not known; did you mean `IP`?"
-        );
+        assert_eq!(failure.msg, "`CNI_ARGS`: the key \"IPS\" is not known; did you mean `IP`?");
     }
 
     #[test]
     fn unknown_keys_pass_when_the_runtime_says_so() {
-        for text in [
-            "FOO=BAR;IgnoreUnknown=true",
-            "IgnoreUnknown=TRUE;FOO=BAR",
-            "IgnoreUnknown=1;FOO=BAR",
-        ] {
+        for text in ["FOO=BAR;IgnoreUnknown=true", "IgnoreUnknown=TRUE;FOO=BAR", "IgnoreUnknown=1;FOO=BAR"] {
             assert!(Args::strict(text).is_ok(), "{text}");
         }
         assert!(Args::strict("IgnoreUnknown=false;FOO=BAR").is_err());

@@ -24,14 +24,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    const ALL: [Verb; 6] = [
-        Verb::Add,
-        Verb::Del,
-        Verb::Check,
-        Verb::Gc,
-        Verb::Status,
-        Verb::Version,
-    ];
+    const ALL: [Verb; 6] = [Verb::Add, Verb::Del, Verb::Check, Verb::Gc, Verb::Status, Verb::Version];
 
     /// How `CNI_COMMAND` spells it, in exactly this letter case.
     #[must_use]
@@ -128,12 +121,7 @@ impl Call {
         let (id, ifname, netns) = (get("CNI_CONTAINERID"), get("CNI_IFNAME"), get("CNI_NETNS"));
         let (Some(id), Some(ifname), true) = (&id, &ifname, netns.is_some() || !self.verb.needs_netns())
         else {
-            return Err(missing(
-                self.verb,
-                id.is_none(),
-                ifname.is_none(),
-                netns.is_none(),
-            ));
+            return Err(missing(self.verb, id.is_none(), ifname.is_none(), netns.is_none()));
         };
         self.container_id = text("CNI_CONTAINERID", id.clone())?;
         if !is_identifier(&self.container_id) {
@@ -144,10 +132,7 @@ impl Call {
         }
         self.ifname = text("CNI_IFNAME", ifname.clone())?;
         if let Some(problem) = ifname_problem(&self.ifname) {
-            return Err(Failure::environment(format!(
-                "`CNI_IFNAME` is {:?}, which {problem}",
-                self.ifname
-            )));
+            return Err(Failure::environment(format!("`CNI_IFNAME` is {:?}, which {problem}", self.ifname)));
         }
         self.netns = match netns.map(OsString::into_string).transpose() {
             Err(_) if self.verb.needs_netns() => return Err(not_utf8("CNI_NETNS")),
@@ -185,16 +170,9 @@ fn ifname_problem(name: &str) -> Option<&'static str> {
 }
 
 fn missing(verb: Verb, id: bool, ifname: bool, netns: bool) -> Failure {
-    let names = [
-        (id, "CNI_CONTAINERID"),
-        (ifname, "CNI_IFNAME"),
-        (netns && verb.needs_netns(), "CNI_NETNS"),
-    ];
-    let names: Vec<_> = names
-        .into_iter()
-        .filter(|(missing, _)| *missing)
-        .map(|(_, name)| format!("`{name}`"))
-        .collect();
+    let names = [(id, "CNI_CONTAINERID"), (ifname, "CNI_IFNAME"), (netns && verb.needs_netns(), "CNI_NETNS")];
+    let names: Vec<_> =
+        names.into_iter().filter(|(missing, _)| *missing).map(|(_, name)| format!("`{name}`")).collect();
     Failure::environment(format!("missing environment variables: {}", names.join(", ")))
         .with_details(format!("{verb} requires them; an empty one counts as missing"))
 }
@@ -217,10 +195,7 @@ mod tests {
 
     fn read(vars: Vars<'_>) -> Result<Option<Call>, Failure> {
         Call::read(|name| {
-            vars.iter()
-                .rev()
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| OsString::from(value))
+            vars.iter().rev().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value))
         })
     }
 
@@ -254,16 +229,8 @@ mod tests {
             }
         }
         for verb in ["GC", "STATUS", "VERSION"] {
-            let call = read(&[
-                ("CNI_COMMAND", verb),
-                ("CNI_CONTAINERID", "../x"),
-                ("CNI_IFNAME", "a b"),
-            ]);
-            assert_eq!(
-                call.expect(verb).expect(verb).container_id,
-                "",
-                "{verb} looks at no attachment"
-            );
+            let call = read(&[("CNI_COMMAND", verb), ("CNI_CONTAINERID", "../x"), ("CNI_IFNAME", "a b")]);
+            assert_eq!(call.expect(verb).expect(verb).container_id, "", "{verb} looks at no attachment");
         }
     }
 
@@ -273,10 +240,7 @@ mod tests {
         assert_eq!(read(&[("CNI_COMMAND", "")]), Ok(None));
         for verb in ["FOO", "add", "UPDATE", " ADD"] {
             let failure = full(&[("CNI_COMMAND", verb)]).expect_err(verb);
-            assert_eq!(
-                (failure.code.number(), failure.msg),
-                (4, format!("unknown CNI_COMMAND: {verb}"))
-            );
+            assert_eq!((failure.code.number(), failure.msg), (4, format!("unknown CNI_COMMAND: {verb}")));
         }
     }
 
@@ -284,28 +248,11 @@ mod tests {
     fn container_ids_are_held_to_the_specification() {
         let long = "a".repeat(300);
         for good in ["a", "aZ0_.-..x-", "0", &long] {
-            assert_eq!(
-                full(&[("CNI_CONTAINERID", good)])
-                    .expect(good)
-                    .expect(good)
-                    .container_id,
-                good
-            );
+            assert_eq!(full(&[("CNI_CONTAINERID", good)]).expect(good).expect(good).container_id, good);
         }
-        for bad in [
-            "a/b",
-            "../../x",
-            "-abc",
-            ".abc",
-            "..",
-            "a b",
-            "abc\n",
-            "a\\b",
-            "a;b",
-            "kontéiner",
-            "a:b",
-            "_a",
-        ] {
+        for bad in
+            ["a/b", "../../x", "-abc", ".abc", "..", "a b", "abc\n", "a\\b", "a;b", "kontéiner", "a:b", "_a"]
+        {
             for verb in ["ADD", "DEL", "CHECK"] {
                 let failure = full(&[("CNI_COMMAND", verb), ("CNI_CONTAINERID", bad)]).expect_err(bad);
                 assert_eq!(failure.code.number(), 4);
@@ -317,10 +264,7 @@ mod tests {
     #[test]
     fn interface_names_are_held_to_the_kernels_rules() {
         for good in ["abcdefghijklmno", "v.100@x", "e", "ethαβγδ"] {
-            assert_eq!(
-                full(&[("CNI_IFNAME", good)]).expect(good).expect(good).ifname,
-                good
-            );
+            assert_eq!(full(&[("CNI_IFNAME", good)]).expect(good).expect(good).ifname, good);
         }
         for bad in [
             "abcdefghijklmnop",
@@ -350,13 +294,7 @@ mod tests {
                 _ => None,
             })
         };
-        for broken in [
-            "CNI_COMMAND",
-            "CNI_CONTAINERID",
-            "CNI_IFNAME",
-            "CNI_NETNS",
-            "CNI_ARGS",
-        ] {
+        for broken in ["CNI_COMMAND", "CNI_CONTAINERID", "CNI_IFNAME", "CNI_NETNS", "CNI_ARGS"] {
             let failure = read("ADD", broken).expect_err(broken);
             assert_eq!(failure.code.number(), 4);
             assert!(failure.msg.contains(broken), "{}", failure.msg);
@@ -369,9 +307,7 @@ mod tests {
     #[test]
     fn a_delete_needs_no_namespace() {
         for netns in ["", "/run/netns/gone"] {
-            let call = full(&[("CNI_COMMAND", "DEL"), ("CNI_NETNS", netns)])
-                .expect("call")
-                .expect("call");
+            let call = full(&[("CNI_COMMAND", "DEL"), ("CNI_NETNS", netns)]).expect("call").expect("call");
             assert_eq!(call.netns.as_deref().unwrap_or(""), netns);
         }
     }

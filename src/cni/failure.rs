@@ -24,11 +24,7 @@ pub struct Failure {
 impl Failure {
     /// A failure without details.
     pub fn new(code: Code, msg: impl Into<String>) -> Self {
-        Self {
-            code,
-            msg: msg.into(),
-            details: None,
-        }
+        Self { code, msg: msg.into(), details: None }
     }
 
     /// The same with details, in place of those it had.
@@ -80,11 +76,7 @@ impl Failure {
             cni_version: version,
             code: self.code.number(),
             msg: &unmistakable(&self.msg),
-            details: self
-                .details
-                .as_deref()
-                .filter(|details| !details.is_empty())
-                .map(unmistakable),
+            details: self.details.as_deref().filter(|details| !details.is_empty()).map(unmistakable),
         };
         // Strings and a number cannot fail to be written.
         serde_json::to_string(&object).unwrap_or_default()
@@ -92,8 +84,7 @@ impl Failure {
 }
 
 fn unmistakable(text: &str) -> String {
-    text.replace("not found", "missing")
-        .replace("no such file or directory", "file or directory is missing")
+    text.replace("not found", "missing").replace("no such file or directory", "file or directory is missing")
 }
 
 /// The kinds of failure. Below 100 they are the specification's, from 100 on this plugin's own.
@@ -194,9 +185,6 @@ mod tests {
         let failure =
             Failure::new(Code::Store, "open /x: no such file or directory").with_details("block not found");
         let text = failure.render(Version::LATEST);
-        assert!(
-            !text.contains("not found") && !text.contains("no such file or directory"),
-            "{text}"
-        );
+        assert!(!text.contains("not found") && !text.contains("no such file or directory"), "{text}");
     }
 }

@@ -66,9 +66,7 @@ impl<'a> Raw<'a> {
     #[must_use]
     pub fn array(self) -> Option<impl Iterator<Item = Raw<'a>>> {
         let mut scanner = Scanner::new(self.text);
-        scanner
-            .open(b'[')
-            .then(|| std::iter::from_fn(move || scanner.element()))
+        scanner.open(b'[').then(|| std::iter::from_fn(move || scanner.element()))
     }
 
     /// The members. `None`: it is something else.
@@ -77,9 +75,7 @@ impl<'a> Raw<'a> {
         let mut scanner = Scanner::new(self.text);
         scanner.open(b'{').then(|| {
             let members = std::iter::from_fn(|| scanner.member());
-            Object {
-                members: members.map(|(key, value)| (text::decode(key), value)).collect(),
-            }
+            Object { members: members.map(|(key, value)| (text::decode(key), value)).collect() }
         })
     }
 
@@ -113,11 +109,7 @@ impl<'a> Object<'a> {
     #[must_use]
     pub fn get_or_null(&self, key: &str) -> Option<Raw<'a>> {
         let last = |is_it: &dyn Fn(&str) -> bool| {
-            self.members
-                .iter()
-                .rev()
-                .find(|(name, _)| is_it(name))
-                .map(|(_, value)| *value)
+            self.members.iter().rev().find(|(name, _)| is_it(name)).map(|(_, value)| *value)
         };
         last(&|name| name == key).or_else(|| last(&|name| name.eq_ignore_ascii_case(key)))
     }

@@ -4,11 +4,7 @@
 pub(super) fn closest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let plain = |text: &str| -> Vec<char> {
         // A bound, so that a megabyte of key costs nothing.
-        text.chars()
-            .take(64)
-            .filter(|c| !matches!(c, '_' | '-'))
-            .map(|c| c.to_ascii_lowercase())
-            .collect()
+        text.chars().take(64).filter(|c| !matches!(c, '_' | '-')).map(|c| c.to_ascii_lowercase()).collect()
     };
     let word = plain(word);
     known
@@ -42,13 +38,7 @@ mod tests {
 
     #[test]
     fn the_word_that_was_meant_is_found() {
-        let known = [
-            "cidr",
-            "blockSize",
-            "disabled",
-            "nodeSelector",
-            "namespaceSelector",
-        ];
+        let known = ["cidr", "blockSize", "disabled", "nodeSelector", "namespaceSelector"];
         for (typed, meant) in [
             ("block_size", Some("blockSize")),
             ("blocksize", Some("blockSize")),
@@ -65,13 +55,9 @@ mod tests {
 
     #[test]
     fn the_distance_is_the_number_of_changes() {
-        for (a, b, wanted) in [
-            ("", "", 0),
-            ("", "abc", 3),
-            ("abc", "", 3),
-            ("kitten", "sitting", 3),
-            ("abc", "abd", 1),
-        ] {
+        for (a, b, wanted) in
+            [("", "", 0), ("", "abc", 3), ("abc", "", 3), ("kitten", "sitting", 3), ("abc", "abd", 1)]
+        {
             let letters = |text: &str| text.chars().collect::<Vec<_>>();
             assert_eq!(distance(&letters(a), &letters(b)), wanted, "{a} {b}");
         }

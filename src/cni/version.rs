@@ -80,10 +80,7 @@ impl Version {
                 Code::IncompatibleVersion,
                 format!("network config: `cniVersion` `{text}` is not supported"),
             )
-            .with_details(format!(
-                "supported are {}",
-                Self::ALL.map(Version::as_str).join(", ")
-            ))
+            .with_details(format!("supported are {}", Self::ALL.map(Version::as_str).join(", ")))
         })
     }
 
@@ -118,17 +115,11 @@ pub fn answer(stdin: &[u8]) -> String {
         cni_version: Version,
         supported_versions: [Version; 7],
     }
-    let asked = json::document(stdin)
-        .ok()
-        .and_then(json::Raw::object)
-        .and_then(|input| {
-            let version = input.get("cniVersion")?.string()?;
-            Version::parse(&version)
-        });
-    let answer = Answer {
-        cni_version: asked.unwrap_or(Version::LATEST),
-        supported_versions: Version::ALL,
-    };
+    let asked = json::document(stdin).ok().and_then(json::Raw::object).and_then(|input| {
+        let version = input.get("cniVersion")?.string()?;
+        Version::parse(&version)
+    });
+    let answer = Answer { cni_version: asked.unwrap_or(Version::LATEST), supported_versions: Version::ALL };
     // Strings cannot fail to be written.
     serde_json::to_string(&answer).unwrap_or_default()
 }
@@ -150,21 +141,14 @@ mod tests {
             ("}{ not json", "1.1.0"),
             ("[]", "1.1.0"),
         ] {
-            assert_eq!(
-                answer(stdin.as_bytes()),
-                format!(r#"{{"cniVersion":"{version}",{list}"#),
-                "{stdin}"
-            );
+            assert_eq!(answer(stdin.as_bytes()), format!(r#"{{"cniVersion":"{version}",{list}"#), "{stdin}");
         }
     }
 
     #[test]
     fn a_configuration_speaks_exactly_one_released_version() {
         let of = |text: &str| {
-            let config = json::document(text.as_bytes())
-                .expect("json")
-                .object()
-                .expect("object");
+            let config = json::document(text.as_bytes()).expect("json").object().expect("object");
             Version::of_config(&config).map_err(|failure| failure.code.number())
         };
         assert_eq!(of("{}"), Ok(Version::V0_1_0));
@@ -190,11 +174,7 @@ mod tests {
         ] {
             let since = Version::parse(since).expect("a version");
             for version in Version::ALL {
-                assert_eq!(
-                    version.require(verb).is_ok(),
-                    version >= since,
-                    "{verb} {version}"
-                );
+                assert_eq!(version.require(verb).is_ok(), version >= since, "{verb} {version}");
             }
         }
     }

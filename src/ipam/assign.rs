@@ -129,7 +129,9 @@ impl<D: Datastore> Ipam<D> {
         let mut addresses = Vec::new();
         for (wanted, held) in request.wanted.iter().zip(found) {
             let held_before = held.is_some();
-            let (address, block) = if let Some(mine) = held { (mine.address, mine.block) } else {
+            let (address, block) = if let Some(mine) = held {
+                (mine.address, mine.block)
+            } else {
                 let mut search =
                     Search { store: &mut self.store, policy: &policy, draft: &mut draft, request };
                 let (block, ordinal) = search.find(wanted).await?;

@@ -40,7 +40,9 @@ impl Block {
     /// # Errors
     /// The problem, as [`IpamBlock::problem`] says it.
     pub fn from_wire(wire: IpamBlock) -> Result<Self, String> {
-        if let Some(problem) = wire.problem() { Err(problem) } else {
+        if let Some(problem) = wire.problem() {
+            Err(problem)
+        } else {
             let mut block =
                 Self { next: wire.sequence_number.wrapping_add(1), wire, changed: false, new: false };
             block.wire.collect_attributes();

@@ -312,7 +312,8 @@ impl PoolReport {
             self.name, self.cidr, self.blocks, self.blocks_max
         );
         if self.unusable > 0 {
-            let _ = write!(line, "; {} addresses are reserved or outside the network's ranges", self.unusable);
+            let _ =
+                write!(line, "; {} addresses are reserved or outside the network's ranges", self.unusable);
         }
         if self.cooling > 0 {
             let _ = write!(line, "; {} addresses cool down", self.cooling);
@@ -320,7 +321,8 @@ impl PoolReport {
         if !self.lent_out.is_empty() {
             let owners: Vec<_> =
                 self.lent_out.iter().map(|(owner, blocks)| format!("{owner} ({blocks})")).collect();
-            let _ = write!(line, 
+            let _ = write!(
+                line,
                 "; {} addresses are free in blocks that are affine to other hosts: {}",
                 self.free_elsewhere,
                 owners.join(", ")

@@ -84,22 +84,14 @@ impl Cidr {
     pub fn containing(address: IpAddr, prefix: u8) -> Option<Self> {
         let family = Family::of(address);
         let host_bits = family.bits().checked_sub(prefix)?;
-        Some(Self {
-            family,
-            first: bits_of(address) & !low_mask(host_bits),
-            prefix,
-        })
+        Some(Self { family, first: bits_of(address) & !low_mask(host_bits), prefix })
     }
 
     /// The network of exactly one address.
     #[must_use]
     pub fn single(address: IpAddr) -> Self {
         let family = Family::of(address);
-        Self {
-            family,
-            first: bits_of(address),
-            prefix: family.bits(),
-        }
+        Self { family, first: bits_of(address), prefix: family.bits() }
     }
 
     /// Parses `address/length` and masks the host bits away.
@@ -150,9 +142,7 @@ impl Cidr {
     /// The number of addresses; `u128::MAX` for `::/0`, which has one more.
     #[must_use]
     pub fn size(self) -> u128 {
-        1u128
-            .checked_shl(u32::from(self.host_bits()))
-            .unwrap_or(u128::MAX)
+        1u128.checked_shl(u32::from(self.host_bits())).unwrap_or(u128::MAX)
     }
 
     const fn host_bits(self) -> u8 {
@@ -168,8 +158,7 @@ impl Cidr {
     /// The position of an address, counted from 0. `None` for an address outside.
     #[must_use]
     pub fn position(self, address: IpAddr) -> Option<u128> {
-        self.contains_address(address)
-            .then(|| bits_of(address) - self.first)
+        self.contains_address(address).then(|| bits_of(address) - self.first)
     }
 
     /// Whether an address lies inside.
@@ -199,9 +188,9 @@ impl Cidr {
         if prefix > self.family.bits() {
             return 0;
         }
-        prefix.checked_sub(self.prefix).map_or(0, |depth| {
-            1u128.checked_shl(u32::from(depth)).unwrap_or(u128::MAX)
-        })
+        prefix
+            .checked_sub(self.prefix)
+            .map_or(0, |depth| 1u128.checked_shl(u32::from(depth)).unwrap_or(u128::MAX))
     }
 
     /// The network of `prefix` bits at a position, counted from 0. `None` beyond the end.
@@ -213,11 +202,7 @@ impl Cidr {
         let shift = u32::from(self.family.bits() - prefix);
         // A shift by all 128 bits happens for ::/0 in ::/0 only, at position 0.
         let offset = position.checked_shl(shift).unwrap_or(0);
-        Some(Self {
-            family: self.family,
-            first: self.first + offset,
-            prefix,
-        })
+        Some(Self { family: self.family, first: self.first + offset, prefix })
     }
 
     /// The position of a network of the same grid, counted from 0. `None` when it lies outside.
@@ -301,11 +286,7 @@ impl From<Cidr> for ipnet::IpNet {
 impl From<ipnet::IpNet> for Cidr {
     fn from(net: ipnet::IpNet) -> Self {
         let net = net.trunc();
-        Self {
-            family: Family::of(net.network()),
-            first: bits_of(net.network()),
-            prefix: net.prefix_len(),
-        }
+        Self { family: Family::of(net.network()), first: bits_of(net.network()), prefix: net.prefix_len() }
     }
 }
 
@@ -332,10 +313,7 @@ pub struct ParseCidrError {
 
 impl ParseCidrError {
     fn new(text: &str, problem: Problem) -> Self {
-        Self {
-            text: text.to_owned(),
-            problem,
-        }
+        Self { text: text.to_owned(), problem }
     }
 }
 
@@ -361,14 +339,7 @@ mod tests {
 
     #[test]
     fn only_canonical_text_is_a_cidr() {
-        for good in [
-            "10.0.0.0/8",
-            "0.0.0.0/0",
-            "::/0",
-            "fd00:77::/64",
-            "1.2.3.4/32",
-            "::1/128",
-        ] {
+        for good in ["10.0.0.0/8", "0.0.0.0/0", "::/0", "fd00:77::/64", "1.2.3.4/32", "::1/128"] {
             assert_eq!(cidr(good).to_string(), good);
         }
         for bad in [
@@ -389,21 +360,12 @@ mod tests {
             "10.0.0.5/24".parse::<Cidr>().expect_err("host bits").to_string(),
             "`10.0.0.5/24` has host bits set; did you mean `10.0.0.0/24`?"
         );
-        assert_eq!(
-            Cidr::parse_masking("10.0.0.5/24").expect("masked"),
-            cidr("10.0.0.0/24")
-        );
+        assert_eq!(Cidr::parse_masking("10.0.0.5/24").expect("masked"), cidr("10.0.0.0/24"));
     }
 
     #[test]
     fn positions_and_addresses_are_inverse() {
-        for text in [
-            "10.1.2.0/24",
-            "0.0.0.0/0",
-            "255.255.255.255/32",
-            "fd00::/64",
-            "::/0",
-        ] {
+        for text in ["10.1.2.0/24", "0.0.0.0/0", "255.255.255.255/32", "fd00::/64", "::/0"] {
             let net = cidr(text);
             let last = net.last_bits() - net.first_bits();
             for position in [0, 1, last / 2, last.saturating_sub(1), last] {

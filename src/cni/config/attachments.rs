@@ -33,22 +33,12 @@ impl ValidAttachments {
             return Ok(ValidAttachments::List(Vec::new()));
         };
         // One entry that cannot be read might be the one that keeps an address, so nothing is read past it.
-        list.list()?
-            .map(attachment)
-            .collect::<Result<_, _>>()
-            .map(ValidAttachments::List)
+        list.list()?.map(attachment).collect::<Result<_, _>>().map(ValidAttachments::List)
     }
 }
 
 fn attachment(value: Value<'_, '_>) -> Result<Attachment, Failure> {
     let entry = value.section()?;
-    let member = |key| {
-        entry
-            .text(key)?
-            .ok_or_else(|| entry.problem(format!("has no `{key}`")))
-    };
-    Ok(Attachment {
-        container_id: member("containerID")?,
-        ifname: member("ifname")?,
-    })
+    let member = |key| entry.text(key)?.ok_or_else(|| entry.problem(format!("has no `{key}`")));
+    Ok(Attachment { container_id: member("containerID")?, ifname: member("ifname")? })
 }

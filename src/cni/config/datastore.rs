@@ -72,11 +72,7 @@ impl FileConf {
     /// A store in a directory, everything else at its default.
     #[must_use]
     pub fn at(path: PathBuf) -> Self {
-        Self {
-            path,
-            durability: Durability::default(),
-            allow_network_filesystem: false,
-        }
+        Self { path, durability: Durability::default(), allow_network_filesystem: false }
     }
 }
 
@@ -118,12 +114,8 @@ impl DatastoreConf {
                 username: None,
                 password_file: None,
             })),
-            "kubernetes" => Ok(DatastoreConf::Kubernetes(KubernetesConf {
-                kubeconfig: kubeconfig(root)?,
-            })),
-            _ => Ok(DatastoreConf::File(FileConf::at(
-                data_dir.unwrap_or_else(|| FILE_STORE_PATH.into()),
-            ))),
+            "kubernetes" => Ok(DatastoreConf::Kubernetes(KubernetesConf { kubeconfig: kubeconfig(root)? })),
+            _ => Ok(DatastoreConf::File(FileConf::at(data_dir.unwrap_or_else(|| FILE_STORE_PATH.into())))),
         }
     }
 }
@@ -135,20 +127,12 @@ pub(super) fn data_dir(ipam: &Section<'_, '_>) -> Result<Option<PathBuf>, Failur
 
 /// `kubernetes.kubeconfig` of Calico's configuration.
 pub(super) fn kubeconfig(root: &Section<'_, '_>) -> Result<Option<PathBuf>, Failure> {
-    root.section("kubernetes")?
-        .map_or(Ok(None), |kubernetes| path(&kubernetes, "kubeconfig"))
+    root.section("kubernetes")?.map_or(Ok(None), |kubernetes| path(&kubernetes, "kubeconfig"))
 }
 
 const FILE_KEYS: [&str; 4] = ["type", "path", "durability", "allowNetworkFilesystem"];
-const ETCD_KEYS: [&str; 7] = [
-    "type",
-    "endpoints",
-    "caCertFile",
-    "certFile",
-    "keyFile",
-    "username",
-    "passwordFile",
-];
+const ETCD_KEYS: [&str; 7] =
+    ["type", "endpoints", "caCertFile", "certFile", "keyFile", "username", "passwordFile"];
 const KUBERNETES_KEYS: [&str; 2] = ["type", "kubeconfig"];
 
 fn read_section(
@@ -170,13 +154,11 @@ fn read_section(
     }
     Ok(match kind {
         "etcdv3" => DatastoreConf::Etcd(read_etcd(section)?),
-        "kubernetes" => DatastoreConf::Kubernetes(KubernetesConf {
-            kubeconfig: path(section, "kubeconfig")?,
-        }),
+        "kubernetes" => {
+            DatastoreConf::Kubernetes(KubernetesConf { kubeconfig: path(section, "kubeconfig")? })
+        }
         _ => DatastoreConf::File(FileConf {
-            path: absolute(section, "path")?
-                .or(data_dir)
-                .unwrap_or_else(|| FILE_STORE_PATH.into()),
+            path: absolute(section, "path")?.or(data_dir).unwrap_or_else(|| FILE_STORE_PATH.into()),
             durability: match section
                 .get("durability")
                 .map(|value| value.word(&["power", "process"]))
@@ -215,11 +197,7 @@ fn calico_endpoints(root: &Section<'_, '_>) -> Result<Vec<String>, Failure> {
 }
 
 fn comma_list(text: &str) -> Vec<String> {
-    text.split(',')
-        .map(str::trim)
-        .filter(|item| !item.is_empty())
-        .map(str::to_owned)
-        .collect()
+    text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
 }
 
 fn path(section: &Section<'_, '_>, key: &str) -> Result<Option<PathBuf>, Failure> {

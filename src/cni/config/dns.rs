@@ -72,12 +72,8 @@ pub fn parse_resolv_conf(text: &str) -> Dns {
         let keyword = words.next().unwrap_or_default();
         match keyword {
             "nameserver" => {
-                dns.nameservers.extend(
-                    words
-                        .next()
-                        .and_then(parse_address)
-                        .map(|address| address.to_string()),
-                );
+                dns.nameservers
+                    .extend(words.next().and_then(parse_address).map(|address| address.to_string()));
             }
             "domain" => dns.domain = words.next().map(str::to_owned).or(dns.domain),
             "search" => dns.search.extend(words.map(str::to_owned)),
@@ -113,16 +109,10 @@ mod tests {
 
     #[test]
     fn what_is_not_set_comes_from_the_file() {
-        let own = Dns {
-            search: strings(&["own"]),
-            ..Dns::default()
-        };
+        let own = Dns { search: strings(&["own"]), ..Dns::default() };
         let file = parse_resolv_conf("nameserver 10.0.0.1\nsearch file\ndomain d");
         let both = own.or(file);
-        assert_eq!(
-            (both.nameservers, both.search),
-            (strings(&["10.0.0.1"]), strings(&["own"]))
-        );
+        assert_eq!((both.nameservers, both.search), (strings(&["10.0.0.1"]), strings(&["own"])));
         assert_eq!(both.domain.as_deref(), Some("d"));
     }
 }

@@ -17,9 +17,7 @@ impl RangeSet {
     /// The family of all its ranges.
     #[must_use]
     pub fn family(&self) -> Family {
-        self.ranges
-            .first()
-            .map_or(Family::V4, |range| range.subnet.family())
+        self.ranges.first().map_or(Family::V4, |range| range.subnet.family())
     }
 
     /// The range that an address is in. `None`: the set does not give it.
@@ -46,10 +44,7 @@ impl Range {
     /// The first and the last address, network and broadcast addresses included where nothing else is set.
     #[must_use]
     pub fn bounds(&self) -> (IpAddr, IpAddr) {
-        (
-            self.first.unwrap_or_else(|| self.subnet.first()),
-            self.last.unwrap_or_else(|| self.subnet.last()),
-        )
+        (self.first.unwrap_or_else(|| self.subnet.first()), self.last.unwrap_or_else(|| self.subnet.last()))
     }
 
     /// Whether an address lies within the bounds.
@@ -61,15 +56,13 @@ impl Range {
     }
 
     fn read(section: &Section<'_, '_>) -> Result<Range, Failure> {
-        let subnet = section
-            .get("subnet")
-            .ok_or_else(|| section.problem("has no `subnet`"))?;
+        let subnet = section.get("subnet").ok_or_else(|| section.problem("has no `subnet`"))?;
         let cidr = subnet.cidr()?;
         let longest = cidr.family().bits() - 2;
         if cidr.prefix() > longest {
-            return Err(subnet.problem(format!(
-                "`{cidr}` has no room for hosts; expected at most /{longest}"
-            )));
+            return Err(
+                subnet.problem(format!("`{cidr}` has no room for hosts; expected at most /{longest}"))
+            );
         }
         let bound = |key| -> Result<Option<IpAddr>, Failure> {
             let Some(address) = section.address(key)? else {
@@ -82,12 +75,8 @@ impl Range {
                 _ => Ok(Some(address)),
             }
         };
-        let range = Range {
-            subnet: cidr,
-            first: bound("rangeStart")?,
-            last: bound("rangeEnd")?,
-            gateway: None,
-        };
+        let range =
+            Range { subnet: cidr, first: bound("rangeStart")?, last: bound("rangeEnd")?, gateway: None };
         let (first, last) = range.bounds();
         if first > last {
             return Err(section.problem(format!("starts at `{first}`, behind its end `{last}`")));
@@ -107,10 +96,7 @@ impl Range {
                 range.subnet
             )));
         }
-        Ok(Range {
-            gateway: Some(gateway),
-            ..range
-        })
+        Ok(Range { gateway: Some(gateway), ..range })
     }
 }
 
@@ -142,12 +128,9 @@ pub(super) fn read(
         read_sets(ranges, &mut sets)?;
     }
     for range in sets.iter_mut().flat_map(|set| &mut set.ranges) {
-        range.gateway = range.gateway.or_else(|| {
-            gateways
-                .iter()
-                .copied()
-                .find(|gateway| range.subnet.position(*gateway).is_some())
-        });
+        range.gateway = range
+            .gateway
+            .or_else(|| gateways.iter().copied().find(|gateway| range.subnet.position(*gateway).is_some()));
     }
     refuse_overlaps(&sets)?;
     Ok(sets)
@@ -158,14 +141,12 @@ fn read_sets(list: Value<'_, '_>, sets: &mut Vec<RangeSet>) -> Result<(), Failur
         let mut ranges: Vec<Range> = Vec::new();
         for range in set.list()? {
             let read = Range::read_with_gateway(&range.section()?)?;
-            if let Some(first) = ranges
-                .first()
-                .filter(|first| first.subnet.family() != read.subnet.family())
+            if let Some(first) = ranges.first().filter(|first| first.subnet.family() != read.subnet.family())
             {
                 let (a, b) = (first.subnet, read.subnet);
-                return Err(set.problem(format!(
-                    "`{a}` and `{b}` are of two families; expected a set for each"
-                )));
+                return Err(
+                    set.problem(format!("`{a}` and `{b}` are of two families; expected a set for each"))
+                );
             }
             ranges.push(read);
         }

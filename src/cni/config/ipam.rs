@@ -96,20 +96,12 @@ impl IpamConf {
             Dialect::HostLocal => self
                 .sets
                 .iter()
-                .map(|set| Slot {
-                    family: set.family(),
-                    requested: None,
-                    set: Some(set),
-                })
+                .map(|set| Slot { family: set.family(), requested: None, set: Some(set) })
                 .collect(),
             Dialect::Pools | Dialect::Stored => Family::BOTH
                 .into_iter()
                 .filter(|&family| self.assigns(family, request))
-                .map(|family| Slot {
-                    family,
-                    requested: None,
-                    set: None,
-                })
+                .map(|family| Slot { family, requested: None, set: None })
                 .collect(),
         };
         for &address in &request.addresses {
@@ -122,10 +114,7 @@ impl IpamConf {
             let fits = |slot: &Slot<'_>| {
                 slot.family == family && slot.set.is_none_or(|set| set.range_of(address).is_some())
             };
-            match slots
-                .iter_mut()
-                .find(|slot| fits(slot) && slot.requested.is_none())
-            {
+            match slots.iter_mut().find(|slot| fits(slot) && slot.requested.is_none()) {
                 Some(slot) => slot.requested = Some(address),
                 None => return Err(self.no_room(address, slots.iter().find(|slot| fits(slot)))),
             }
@@ -148,14 +137,8 @@ impl IpamConf {
             let (first, last) = range.bounds();
             format!("{first} to {last}")
         });
-        Failure::new(
-            Code::AddressOutsidePools,
-            format!("`{address}` is in none of the network's ranges"),
-        )
-        .with_details(format!(
-            "the ranges are {}",
-            ranges.collect::<Vec<_>>().join(", ")
-        ))
+        Failure::new(Code::AddressOutsidePools, format!("`{address}` is in none of the network's ranges"))
+            .with_details(format!("the ranges are {}", ranges.collect::<Vec<_>>().join(", ")))
     }
 
     fn assigns(&self, family: Family, request: &Request) -> bool {
@@ -164,11 +147,7 @@ impl IpamConf {
                 Dialect::Pools => self.pools.iter().any(|pool| pool.cidr.family() == family),
                 Dialect::HostLocal | Dialect::Stored => family == Family::V4,
             };
-            by_default
-                || request
-                    .addresses
-                    .iter()
-                    .any(|address| Family::of(*address) == family)
+            by_default || request.addresses.iter().any(|address| Family::of(*address) == family)
         })
     }
 
@@ -182,10 +161,7 @@ impl IpamConf {
     /// The directory in which host-local kept the addresses of a network.
     #[must_use]
     pub fn host_local_dir(&self, network: &str) -> PathBuf {
-        let parent = self
-            .data_dir
-            .clone()
-            .unwrap_or_else(|| HOST_LOCAL_DATA_DIR.into());
+        let parent = self.data_dir.clone().unwrap_or_else(|| HOST_LOCAL_DATA_DIR.into());
         parent.join(network)
     }
 
@@ -205,10 +181,7 @@ impl IpamConf {
             (false, false) => return Err(ipam.problem("has both `pools` and ranges; expected one of them")),
         };
         let (assign_ipv4, assign_ipv6) = match overrides.families {
-            Some(families) => (
-                Some(families.contains(&Family::V4)),
-                Some(families.contains(&Family::V6)),
-            ),
+            Some(families) => (Some(families.contains(&Family::V4)), Some(families.contains(&Family::V6))),
             None => (switch(ipam, "assign_ipv4")?, switch(ipam, "assign_ipv6")?),
         };
         sets.retain(|set| match set.family() {

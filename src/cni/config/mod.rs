@@ -54,15 +54,9 @@ impl<'a> Stdin<'a> {
         let document = json::document(text)
             .map_err(|error| Failure::decode(format!("network config is not valid JSON: {error}")))?;
         let object = document.object().ok_or_else(|| {
-            Failure::decode(format!(
-                "network config is {}; expected {}",
-                document.kind(),
-                Kind::Object
-            ))
+            Failure::decode(format!("network config is {}; expected {}", document.kind(), Kind::Object))
         })?;
-        Ok(Self {
-            root: Section::root(object),
-        })
+        Ok(Self { root: Section::root(object) })
     }
 
     /// The version in which to answer, also where the configuration is wrong: its own if that is one, else the newest.
@@ -129,10 +123,7 @@ pub struct LogConf {
 
 impl Default for LogConf {
     fn default() -> Self {
-        Self {
-            level: log::LevelFilter::Warn,
-            file: None,
-        }
+        Self { level: log::LevelFilter::Warn, file: None }
     }
 }
 
@@ -215,11 +206,7 @@ impl NetConf {
         let runtime = root.section("runtimeConfig")?;
         let (request, overrides) = Request::read(root, runtime.as_ref(), args)?;
         let routed = main_type.as_deref() == Some("calico") || called_as == "calico-ipam";
-        let default_addressing = if routed {
-            Addressing::Routed
-        } else {
-            Addressing::Subnet
-        };
+        let default_addressing = if routed { Addressing::Routed } else { Addressing::Subnet };
         Ok(NetConf {
             cni_version,
             name,
@@ -246,10 +233,7 @@ fn no_ipam() -> Failure {
 }
 
 fn lock_timeout(ipam: Option<&Section<'_, '_>>) -> Result<Duration, Failure> {
-    let seconds = ipam
-        .map(|ipam| ipam.number("lock_timeout_seconds"))
-        .transpose()?
-        .flatten();
+    let seconds = ipam.map(|ipam| ipam.number("lock_timeout_seconds")).transpose()?.flatten();
     Ok(seconds.map_or(LOCK_TIMEOUT, |seconds| Duration::from_secs(seconds.into())))
 }
 

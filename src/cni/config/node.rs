@@ -26,10 +26,7 @@ impl NodeConf {
         // Our own section is asked last, so that it counts.
         for section in [Some(root), ipam].into_iter().flatten() {
             node.nodename = name(section, "nodename")?.or(node.nodename);
-            node.nodename_file = section
-                .text("nodename_file")?
-                .map(PathBuf::from)
-                .or(node.nodename_file);
+            node.nodename_file = section.text("nodename_file")?.map(PathBuf::from).or(node.nodename_file);
             node.nodename_file_optional |= section.bool("nodename_file_optional")?.unwrap_or(false);
         }
         node.hostname = name(root, "hostname")?;
@@ -43,10 +40,7 @@ impl NodeConf {
 /// Code 7, naming the file: it is empty, or holds what cannot be a name.
 pub fn node_name_from_file(text: &str, file: &Path) -> Result<String, Failure> {
     let refuse = |found: String| {
-        Failure::config(format!(
-            "`nodename_file` {} {found}; expected a host name",
-            file.display()
-        ))
+        Failure::config(format!("`nodename_file` {} {found}; expected a host name", file.display()))
     };
     match text.trim() {
         "" => Err(refuse("is empty".into())),
@@ -72,9 +66,7 @@ fn name(section: &Section<'_, '_>, key: &str) -> Result<Option<String>, Failure>
     if text.trim().is_empty() {
         return Ok(None);
     }
-    parse_node_name(&text)
-        .map(Some)
-        .ok_or_else(|| value.expected("a host name"))
+    parse_node_name(&text).map(Some).ok_or_else(|| value.expected("a host name"))
 }
 
 #[cfg(test)]
@@ -93,9 +85,6 @@ mod tests {
             assert!(failure.msg.contains("/etc/nodename"), "{}", failure.msg);
         }
         assert_eq!(parse_node_name(&"a".repeat(254)), None);
-        assert_eq!(
-            parse_node_name("edge7.rack_1.example").as_deref(),
-            Some("edge7.rack_1.example")
-        );
+        assert_eq!(parse_node_name("edge7.rack_1.example").as_deref(), Some("edge7.rack_1.example"));
     }
 }

@@ -89,10 +89,7 @@ impl PoolConf {
             ("blockSize", self.block_size.map(Json::from)),
             ("disabled", self.disabled.map(Json::from)),
             ("nodeSelector", self.node_selector.clone().map(Json::from)),
-            (
-                "namespaceSelector",
-                self.namespace_selector.clone().map(Json::from),
-            ),
+            ("namespaceSelector", self.namespace_selector.clone().map(Json::from)),
             ("allowedUses", self.allowed_uses.clone().map(Json::from)),
             ("assignmentMode", self.assignment_mode.clone().map(Json::from)),
             ("ipipMode", self.ipip_mode.clone().map(Json::from)),
@@ -100,10 +97,7 @@ impl PoolConf {
             ("natOutgoing", self.nat_outgoing.map(Json::from)),
             ("disableBGPExport", self.disable_bgp_export.map(Json::from)),
         ];
-        members
-            .into_iter()
-            .filter_map(|(key, value)| Some((key.to_owned(), value?)))
-            .collect()
+        members.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
     pub(super) fn read_all(ipam: &Section<'_, '_>) -> Result<Vec<PoolConf>, Failure> {
@@ -124,33 +118,22 @@ impl PoolConf {
 
     fn read(section: &Section<'_, '_>) -> Result<PoolConf, Failure> {
         section.only(&KEYS)?;
-        let cidr = section
-            .cidr("cidr")?
-            .ok_or_else(|| section.problem("has no `cidr`"))?;
+        let cidr = section.cidr("cidr")?.ok_or_else(|| section.problem("has no `cidr`"))?;
         let word = |key, words| -> Result<Option<String>, Failure> {
             let value = section.given(key);
-            Ok(value
-                .map(|value| value.word(words))
-                .transpose()?
-                .map(str::to_owned))
+            Ok(value.map(|value| value.word(words)).transpose()?.map(str::to_owned))
         };
         let mut allowed_uses = None;
         if let Some(value) = section.get("allowedUses") {
-            let uses = value.list()?.map(|value| {
-                value
-                    .word(&["Workload", "Tunnel", "LoadBalancer"])
-                    .map(str::to_owned)
-            });
+            let uses = value
+                .list()?
+                .map(|value| value.word(&["Workload", "Tunnel", "LoadBalancer"]).map(str::to_owned));
             allowed_uses = Some(uses.collect::<Result<_, _>>()?);
         }
         Ok(PoolConf {
             cidr,
             name: section.get("name").map(name).transpose()?.flatten(),
-            block_size: section
-                .get("blockSize")
-                .map(|value| block_size(value, cidr))
-                .transpose()?
-                .flatten(),
+            block_size: section.get("blockSize").map(|value| block_size(value, cidr)).transpose()?.flatten(),
             disabled: section.bool("disabled")?,
             node_selector: section.text("nodeSelector")?,
             namespace_selector: section.text("namespaceSelector")?,
@@ -175,10 +158,9 @@ fn block_size(value: Value<'_, '_>, pool: Cidr) -> Result<Option<u8>, Failure> {
         Some(size) if size < shortest || size > longest => {
             Err(value.expected(format!("{shortest} to {longest} for {}", pool.family())))
         }
-        Some(size) if size < pool.prefix() => Err(value.expected(format!(
-            "at least {}: a block is a part of the pool `{pool}`",
-            pool.prefix()
-        ))),
+        Some(size) if size < pool.prefix() => {
+            Err(value.expected(format!("at least {}: a block is a part of the pool `{pool}`", pool.prefix())))
+        }
         Some(size) => Ok(Some(size)),
         None => Err(value.expected(format!("{shortest} to {longest} for {}", pool.family()))),
     }
@@ -243,10 +225,7 @@ impl PoolRef {
         }
         let cidr = Cidr::parse_masking(text).map_err(|problem| problem.to_string())?;
         if cidr.family() != family {
-            return Err(format!(
-                "`{cidr}` is an {} network; expected an {family} one",
-                cidr.family()
-            ));
+            return Err(format!("`{cidr}` is an {} network; expected an {family} one", cidr.family()));
         }
         Ok(PoolRef::Cidr(cidr))
     }

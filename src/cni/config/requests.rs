@@ -59,13 +59,10 @@ impl Request {
             addresses: Vec::new(),
             pod: pod.map(|(namespace, name)| Pod { namespace, name }),
             annotations: runtime.as_ref().map(annotations).unwrap_or_default(),
-            vm: cni
-                .as_ref()
-                .and_then(|args| args.section("cni").ok()?)
-                .and_then(|cni| {
-                    let vm = cni.get("vm")?;
-                    Some(vm.raw.source().into_owned())
-                }),
+            vm: cni.as_ref().and_then(|args| args.section("cni").ok()?).and_then(|cni| {
+                let vm = cni.get("vm")?;
+                Some(vm.raw.source().into_owned())
+            }),
             args,
         }
     }
@@ -87,9 +84,8 @@ impl Request {
         sources.push(request.annotated_addresses()?);
         for family in Family::BOTH {
             let of_family = |address: &&IpAddr| Family::of(**address) == family;
-            if let Some(source) = sources
-                .iter()
-                .find(|source| source.iter().any(|address| of_family(&address)))
+            if let Some(source) =
+                sources.iter().find(|source| source.iter().any(|address| of_family(&address)))
             {
                 request.addresses.extend(source.iter().filter(of_family));
             }
@@ -113,17 +109,9 @@ impl Request {
                 .ok_or_else(|| refused(KEY, format_args!("{text:?} is no address")))?;
             push_once(&mut addresses, address);
         }
-        let count = |family| {
-            addresses
-                .iter()
-                .filter(|address| Family::of(**address) == family)
-                .count()
-        };
+        let count = |family| addresses.iter().filter(|address| Family::of(**address) == family).count();
         if addresses.is_empty() || Family::BOTH.into_iter().any(|family| count(family) > 1) {
-            return Err(refused(
-                KEY,
-                "expected one IPv4 address, one IPv6 address, or one of each",
-            ));
+            return Err(refused(KEY, "expected one IPv4 address, one IPv6 address, or one of each"));
         }
         Ok(addresses)
     }
@@ -132,9 +120,8 @@ impl Request {
         let Some(texts) = self.annotated_list(key)? else {
             return Ok(None);
         };
-        let pools = texts
-            .iter()
-            .map(|text| PoolRef::parse(text, family).map_err(|problem| refused(key, problem)));
+        let pools =
+            texts.iter().map(|text| PoolRef::parse(text, family).map_err(|problem| refused(key, problem)));
         pools.collect::<Result<_, _>>().map(Some)
     }
 
@@ -146,10 +133,7 @@ impl Request {
         let families = texts.iter().map(|text| match text.as_str() {
             "IPv4" => Ok(Family::V4),
             "IPv6" => Ok(Family::V6),
-            other => Err(refused(
-                KEY,
-                format_args!("{other:?} is no family; expected `IPv4` or `IPv6`"),
-            )),
+            other => Err(refused(KEY, format_args!("{other:?} is no family; expected `IPv4` or `IPv6`"))),
         });
         families.collect::<Result<_, _>>().map(Some)
     }
@@ -161,8 +145,7 @@ impl Request {
         };
         let list = json::document(text.as_bytes()).ok().and_then(Raw::array);
         let list = list.and_then(|list| list.map(|item| Some(item.string()?.into_owned())).collect());
-        list.map(Some)
-            .ok_or_else(|| refused(key, format_args!("{text:?} is no JSON list of strings")))
+        list.map(Some).ok_or_else(|| refused(key, format_args!("{text:?} is no JSON list of strings")))
     }
 }
 

@@ -29,15 +29,7 @@ impl Route {
     /// A route without anything else.
     #[must_use]
     pub const fn to(dst: Cidr) -> Self {
-        Self {
-            dst,
-            gw: None,
-            mtu: None,
-            advmss: None,
-            priority: None,
-            table: None,
-            scope: None,
-        }
+        Self { dst, gw: None, mtu: None, advmss: None, priority: None, table: None, scope: None }
     }
 
     /// Reads `routes`, and refuses what the kernel would refuse when it is too late.
@@ -51,9 +43,9 @@ impl Route {
             let key = |route: &Route| (route.dst, route.priority, route.table);
             if let Some(first) = routes.iter().position(|other| key(other) == key(&route)) {
                 let dst = route.dst;
-                return Err(value.problem(format!(
-                    "the route to `{dst}` is already in `ipam.routes[{first}]`"
-                )));
+                return Err(
+                    value.problem(format!("the route to `{dst}` is already in `ipam.routes[{first}]`"))
+                );
             }
             routes.push(route);
         }
@@ -61,24 +53,13 @@ impl Route {
     }
 
     fn read(section: &Section<'_, '_>) -> Result<Route, Failure> {
-        let dst = section
-            .cidr("dst")?
-            .ok_or_else(|| section.problem("has no `dst`"))?;
+        let dst = section.cidr("dst")?.ok_or_else(|| section.problem("has no `dst`"))?;
         let gw = section.address("gw")?;
         if let Some(gw) = gw.filter(|gw| Family::of(*gw) != dst.family()) {
-            return Err(section.problem(format!(
-                "leads to `{dst}` by `{gw}`, which is of the other family"
-            )));
+            return Err(section.problem(format!("leads to `{dst}` by `{gw}`, which is of the other family")));
         }
-        let not_zero = |key| {
-            Ok::<_, Failure>(
-                section
-                    .get(key)
-                    .map(Value::number)
-                    .transpose()?
-                    .filter(|&n| n != 0),
-            )
-        };
+        let not_zero =
+            |key| Ok::<_, Failure>(section.get(key).map(Value::number).transpose()?.filter(|&n| n != 0));
         Ok(Route {
             gw,
             mtu: not_zero("mtu")?,

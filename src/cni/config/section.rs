@@ -60,8 +60,7 @@ impl<'a> Section<'a, '_> {
 
     /// A member; `null` and the empty string count as absent.
     pub(super) fn given<'s>(&'s self, key: &'s str) -> Option<Value<'a, 's>> {
-        self.get(key)
-            .filter(|value| value.raw.string().as_deref() != Some(""))
+        self.get(key).filter(|value| value.raw.string().as_deref() != Some(""))
     }
 
     /// A member, `null` or not.
@@ -70,13 +69,7 @@ impl<'a> Section<'a, '_> {
     }
 
     fn value<'s>(&'s self, key: &'s str, raw: Raw<'a>) -> Value<'a, 's> {
-        Value {
-            raw,
-            path: Path {
-                parent: self.path.as_ref(),
-                step: Step::Key(key),
-            },
-        }
+        Value { raw, path: Path { parent: self.path.as_ref(), step: Step::Key(key) } }
     }
 
     pub(super) fn object(&self) -> &Object<'a> {
@@ -102,10 +95,7 @@ impl<'a> Section<'a, '_> {
         let Some(value) = self.get(key) else {
             return Ok(Vec::new());
         };
-        value
-            .list()?
-            .map(|text| Ok(text.string()?.into_owned()))
-            .collect()
+        value.list()?.map(|text| Ok(text.string()?.into_owned())).collect()
     }
 
     /// An address. `None`: absent or empty.
@@ -148,10 +138,7 @@ impl<'a> Section<'a, '_> {
             None => format!("expected one of {}", listed(known)),
         };
         Err(match suggest::closest(key, known) {
-            Some(_) => Failure {
-                msg: format!("{}; {way_out}", failure.msg),
-                ..failure
-            },
+            Some(_) => Failure { msg: format!("{}; {way_out}", failure.msg), ..failure },
             None => failure.with_details(way_out),
         })
     }
@@ -192,29 +179,19 @@ impl<'a, 'p> Value<'a, 'p> {
     /// One of a few words, in exactly this letter case.
     pub(super) fn word(self, words: &[&'static str]) -> Result<&'static str, Failure> {
         let text = self.string()?;
-        words
-            .iter()
-            .copied()
-            .find(|word| *word == text)
-            .ok_or_else(|| self.expected(listed(words)))
+        words.iter().copied().find(|word| *word == text).ok_or_else(|| self.expected(listed(words)))
     }
 
     pub(super) fn section(self) -> Result<Section<'a, 'p>, Failure> {
         let object = self.raw.object().ok_or_else(|| self.expected("an object"))?;
-        Ok(Section {
-            object,
-            path: Some(self.path),
-        })
+        Ok(Section { object, path: Some(self.path) })
     }
 
     pub(super) fn list<'s>(&'s self) -> Result<impl Iterator<Item = Value<'a, 's>>, Failure> {
         let list = self.raw.array().ok_or_else(|| self.expected("a list"))?;
         Ok(list.enumerate().map(|(index, raw)| Value {
             raw,
-            path: Path {
-                parent: Some(&self.path),
-                step: Step::Index(index),
-            },
+            path: Path { parent: Some(&self.path), step: Step::Index(index) },
         }))
     }
 
@@ -244,11 +221,7 @@ impl<'a, 'p> Value<'a, 'p> {
 fn shown(raw: Raw<'_>) -> String {
     const SHOWN_MAX: usize = 80;
     let text = raw.string().unwrap_or_else(|| raw.source());
-    let mut shown: String = text
-        .chars()
-        .take(SHOWN_MAX)
-        .flat_map(char::escape_debug)
-        .collect();
+    let mut shown: String = text.chars().take(SHOWN_MAX).flat_map(char::escape_debug).collect();
     if text.chars().nth(SHOWN_MAX).is_some() {
         shown.push('…');
     }

@@ -10,11 +10,7 @@ const DEPTH_MAX: usize = 10_000;
 /// # Source
 /// RFC 8259. The depth is bounded as in Go's `encoding/json`.
 pub fn document(text: &[u8]) -> Result<Raw<'_>, SyntaxError> {
-    let mut check = Check {
-        text,
-        at: 0,
-        open: Vec::new(),
-    };
+    let mut check = Check { text, at: 0, open: Vec::new() };
     check.space();
     let start = check.at;
     check.value()?;
@@ -23,9 +19,7 @@ pub fn document(text: &[u8]) -> Result<Raw<'_>, SyntaxError> {
     if check.at < text.len() {
         return check.fail(Expected::End);
     }
-    Ok(Raw {
-        text: text.get(start..end).unwrap_or_default(),
-    })
+    Ok(Raw { text: text.get(start..end).unwrap_or_default() })
 }
 
 /// Where and why a text is no JSON.
@@ -124,10 +118,7 @@ impl Check<'_> {
         self.at += 1;
         loop {
             let rest = self.text.get(self.at..).unwrap_or_default();
-            let plain = rest
-                .iter()
-                .take_while(|&&byte| !matches!(byte, b'"' | b'\\' | 0..0x20))
-                .count();
+            let plain = rest.iter().take_while(|&&byte| !matches!(byte, b'"' | b'\\' | 0..0x20)).count();
             self.at += plain;
             match self.peek() {
                 Some(b'"') => {
@@ -196,11 +187,7 @@ impl Check<'_> {
     }
 
     fn word(&mut self, word: &[u8]) -> Result<(), SyntaxError> {
-        if !self
-            .text
-            .get(self.at..)
-            .is_some_and(|rest| rest.starts_with(word))
-        {
+        if !self.text.get(self.at..).is_some_and(|rest| rest.starts_with(word)) {
             return self.fail(Expected::Value);
         }
         self.at += word.len();
@@ -218,11 +205,7 @@ impl Check<'_> {
     }
 
     fn fail<T>(&self, expected: Expected) -> Result<T, SyntaxError> {
-        Err(SyntaxError {
-            offset: self.at,
-            expected,
-            found: self.peek(),
-        })
+        Err(SyntaxError { offset: self.at, expected, found: self.peek() })
     }
 }
 

@@ -31,10 +31,7 @@ impl<'a> Scanner<'a> {
         self.advance()?;
         let start = self.at + 1;
         self.string();
-        let key = self
-            .text
-            .get(start..self.at.saturating_sub(1))
-            .unwrap_or_default();
+        let key = self.text.get(start..self.at.saturating_sub(1)).unwrap_or_default();
         self.skip(|byte| matches!(byte, b':' | b' ' | b'\t' | b'\n' | b'\r'));
         Some((key, self.value()))
     }
@@ -52,9 +49,7 @@ impl<'a> Scanner<'a> {
             Some(b'{' | b'[') => self.nested(),
             _ => self.skip(|byte| !matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r')),
         }
-        Raw {
-            text: self.text.get(start..self.at).unwrap_or_default(),
-        }
+        Raw { text: self.text.get(start..self.at).unwrap_or_default() }
     }
 
     fn nested(&mut self) {

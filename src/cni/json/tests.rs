@@ -79,10 +79,7 @@ fn ten_thousand_levels_are_read_and_more_are_refused() {
     assert_eq!(object.get("deep").expect("deep").source(), deep);
     for levels in [10_001, 100_000] {
         let error = document(nested(levels).as_bytes()).expect_err("too deep");
-        assert_eq!(
-            error.to_string(),
-            "byte 10000: expected at most 10000 levels, found `[`"
-        );
+        assert_eq!(error.to_string(), "byte 10000: expected at most 10000 levels, found `[`");
         assert!(document("[".repeat(levels).as_bytes()).is_err());
     }
 }
@@ -131,20 +128,7 @@ fn values_are_what_they_are_and_nothing_else() {
         .collect();
     let kinds: Vec<_> = list.iter().map(|value| value.kind()).collect();
     use Kind::{Array, Bool, Null, Number, String};
-    assert_eq!(
-        kinds,
-        [
-            Number,
-            String,
-            Bool,
-            Null,
-            Kind::Object,
-            Array,
-            Number,
-            Number,
-            Number
-        ]
-    );
+    assert_eq!(kinds, [Number, String, Bool, Null, Kind::Object, Array, Number, Number, Number]);
     let numbers: Vec<_> = list.iter().map(|value| value.unsigned()).collect();
     assert_eq!(numbers, [Some(1), None, None, None, None, None, None, None, None]);
     assert_eq!(list[2].bool(), Some(true));

@@ -34,9 +34,7 @@ impl PrevResult {
         };
         let mut addresses = Vec::new();
         if let Some(ips) = result.get("ips") {
-            let list = ips
-                .array()
-                .ok_or_else(|| wrong(".ips", ips.kind(), Kind::Array))?;
+            let list = ips.array().ok_or_else(|| wrong(".ips", ips.kind(), Kind::Array))?;
             for (index, ip) in list.enumerate() {
                 addresses.push(address_of(ip, "address", format_args!(".ips[{index}]"))?);
             }
@@ -63,16 +61,10 @@ fn address_of(ip: Raw<'_>, key: &str, path: std::fmt::Arguments<'_>) -> Result<P
 fn parse(text: &str) -> Option<PrevAddress> {
     let Some((address, _)) = text.split_once('/') else {
         let address = parse_address(text)?;
-        return Some(PrevAddress {
-            address,
-            prefix: Family::of(address).bits(),
-        });
+        return Some(PrevAddress { address, prefix: Family::of(address).bits() });
     };
     let prefix = Cidr::parse_masking(text).ok()?.prefix();
-    Some(PrevAddress {
-        address: parse_address(address)?,
-        prefix,
-    })
+    Some(PrevAddress { address: parse_address(address)?, prefix })
 }
 
 fn wrong(path: impl std::fmt::Display, found: Kind, expected: Kind) -> Failure {
@@ -86,11 +78,7 @@ mod tests {
 
     fn read(text: &str) -> Result<Vec<String>, Failure> {
         let result = PrevResult::read(document(text.as_bytes()).expect("json"))?;
-        Ok(result
-            .addresses
-            .iter()
-            .map(|ip| format!("{}/{}", ip.address, ip.prefix))
-            .collect())
+        Ok(result.addresses.iter().map(|ip| format!("{}/{}", ip.address, ip.prefix)).collect())
     }
 
     #[test]
@@ -119,22 +107,10 @@ mod tests {
     fn what_is_no_result_is_refused_by_name() {
         for (text, named) in [
             (r#""nonsense""#, "`prevResult` is a string; expected an object"),
-            (
-                r#"{"ips":"nonsense"}"#,
-                "`prevResult.ips` is a string; expected a list",
-            ),
-            (
-                r#"{"ips":[5]}"#,
-                "`prevResult.ips[0]` is a number; expected an object",
-            ),
-            (
-                r#"{"ips":[{"address":"x"}]}"#,
-                "`prevResult.ips[0].address` is \"x\"; expected",
-            ),
-            (
-                r#"{"ip4":{"ip":"10.0.0.1/99"}}"#,
-                "`prevResult.ip4.ip` is \"10.0.0.1/99\"; expected",
-            ),
+            (r#"{"ips":"nonsense"}"#, "`prevResult.ips` is a string; expected a list"),
+            (r#"{"ips":[5]}"#, "`prevResult.ips[0]` is a number; expected an object"),
+            (r#"{"ips":[{"address":"x"}]}"#, "`prevResult.ips[0].address` is \"x\"; expected"),
+            (r#"{"ip4":{"ip":"10.0.0.1/99"}}"#, "`prevResult.ip4.ip` is \"10.0.0.1/99\"; expected"),
         ] {
             let failure = read(text).expect_err(text);
             assert_eq!(failure.code.number(), 7);

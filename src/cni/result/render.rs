@@ -115,16 +115,8 @@ impl<'a> OldIp<'a> {
     /// The first address of a family, with the routes of that family.
     fn of(result: &'a AddResult, family: Family) -> Option<Self> {
         let ip = result.ips.iter().find(|ip| Family::of(ip.address) == family)?;
-        let routes = result
-            .routes
-            .iter()
-            .filter(|route| route.dst.family() == family)
-            .map(OldRoute::of);
-        Some(Self {
-            ip: Prefixed(ip),
-            gateway: ip.gateway,
-            routes: routes.collect(),
-        })
+        let routes = result.routes.iter().filter(|route| route.dst.family() == family).map(OldRoute::of);
+        Some(Self { ip: Prefixed(ip), gateway: ip.gateway, routes: routes.collect() })
     }
 }
 
@@ -137,10 +129,7 @@ struct OldRoute {
 
 impl OldRoute {
     fn of(route: &Route) -> Self {
-        Self {
-            dst: route.dst,
-            gw: route.gw,
-        }
+        Self { dst: route.dst, gw: route.gw }
     }
 }
 
@@ -171,16 +160,10 @@ mod tests {
         };
         let route = |dst: &str| Route::to(dst.parse().expect("dst"));
         AddResult {
-            ips: vec![
-                ip("10.77.2.9", 24, Some("10.77.2.1")),
-                ip("fd00:77:2::9", 64, None),
-            ],
+            ips: vec![ip("10.77.2.9", 24, Some("10.77.2.1")), ip("fd00:77:2::9", 64, None)],
             routes: vec![
                 route("0.0.0.0/0"),
-                Route {
-                    gw: Some("fd00:77:2::fe".parse().expect("gw")),
-                    ..route("2001:db8::/32")
-                },
+                Route { gw: Some("fd00:77:2::fe".parse().expect("gw")), ..route("2001:db8::/32") },
                 Route {
                     mtu: Some(1400),
                     priority: Some(50),
@@ -213,10 +196,7 @@ mod tests {
         }
         for version in Version::ALL {
             let text = result().render(version);
-            assert!(
-                text.starts_with(&format!("{{\"cniVersion\":\"{version}\"")),
-                "{text}"
-            );
+            assert!(text.starts_with(&format!("{{\"cniVersion\":\"{version}\"")), "{text}");
             assert_eq!(
                 text.contains("\"version\""),
                 (Version::V0_3_0..Version::V1_0_0).contains(&version),

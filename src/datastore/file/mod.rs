@@ -1,9 +1,52 @@
-//! The file store.
+//! The file store: readable JSON under one lock, changed only through a redo journal.
+//!
+//! Read [`journal`] and [`header`] first (what a commit leaves on disk), then [`commit`] and [`cut`], then [`read`]. In
+//! short: a commit is one record and one flush of the journal; the files are written when the journal is
+//! [cut](cut), about once in a hundred commits; every reader lays the journal over the files.
+//!
+//! # System calls of a steady ADD
+//!
+//! SYSCALLS
+//!
+//! # Invariants
+//!
+//! - Nothing but the journal is written in a commit, and nothing of it is given up before it is in the files.
+//! - `state`, `index` and `room` are derived. The journal's header says which `state` and `index` belong to it; others
+//!   are made anew, never believed. `room` is a hint.
+//! - *Absent* is `ENOENT` and nothing else.
+//! - Only [`lock`] waits, and nothing here asks for the time of day.
 
+mod codec;
+mod commit;
+mod create;
+mod cut;
+mod dir;
+mod handles;
+mod header;
+mod index;
+mod journal;
+mod layout;
+mod lock;
+mod overlay;
+mod read;
+mod record;
+mod room;
+mod state;
+
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{Answer, Batch, Commit, Datastore, Error, Want};
+use dir::Dir;
+use handles::{HandleMap, Held};
+use journal::Journal;
+use lock::Locks;
+use room::RoomSeen;
+
+use super::{Answer, Batch, Commit, Datastore, Error, Settings, Want};
+use crate::api::HandleId;
+use crate::api::calico::IpamBlock;
+use crate::net::Cidr;
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
@@ -53,28 +96,140 @@ pub enum IfAbsent {
 #[derive(Debug)]
 pub struct FileStore {
     options: Options,
+    access: Access,
+    dir: Dir,
+    locks: Locks,
+    locked: bool,
+    journal: Journal,
+    /// Whether the settings had to be read from the objects; then the next commit writes the copy anew.
+    state_is_stale: bool,
+    seen: Seen,
+}
+
+/// What a session has read and may rely on while it holds the lock.
+#[derive(Debug, Default)]
+struct Seen {
+    /// As they are now, with the journal laid over.
+    blocks: BTreeMap<Cidr, IpamBlock>,
+    /// As they are now.
+    handles: BTreeMap<HandleId, Option<Held>>,
+    /// As they are now.
+    settings: Option<Settings>,
+    /// The names in the directory of blocks, without the journal.
+    block_files: Option<Vec<Cidr>>,
+    /// What the index would say, where it could not be used.
+    handle_map: Option<HandleMap>,
+    /// The lists of blocks with room that were read.
+    room: Vec<RoomSeen>,
+}
+
+impl Seen {
+    fn forget(&mut self) {
+        *self = Self::default();
+    }
 }
 
 impl FileStore {
     /// Opens and locks a store. `None`: there is none, and none was to be made.
+    ///
+    /// A directory without a journal and without anything of a store counts as no store, whatever else is in it. A
+    /// session that only reads never makes one.
     pub fn open(options: &Options, access: Access, if_absent: IfAbsent) -> Result<Option<FileStore>, Error> {
-        let _ = (access, if_absent);
-        Ok(Some(FileStore { options: options.clone() }))
+        let may_create = access == Access::Change && if_absent == IfAbsent::Create;
+        let dir = match Dir::open_store(&options.path)? {
+            Some(dir) => dir,
+            None if !may_create => return Ok(None),
+            None => {
+                dir::make_path(&options.path)?;
+                match Dir::open_store(&options.path)? {
+                    Some(dir) => dir,
+                    None => return Err(dir::vanished(&options.path)),
+                }
+            }
+        };
+        if !options.allow_network_file_system {
+            lock::refuse_network(&dir, &options.path)?;
+        }
+        let mut locks = Locks::lock_directory(&dir, access, options.lock_timeout, &options.operation)?;
+        // Where there is no store, none may be left behind either, not even an empty `lock`.
+        if !may_create && !dir.exists(layout::JOURNAL)? {
+            create::refuse_lost_journal(&dir)?;
+            return Ok(None);
+        }
+        locks.lock_file(&dir)?;
+        let mut journal = Journal::open(&dir, access)?;
+        if journal.is_none() {
+            create::refuse_lost_journal(&dir)?;
+            create::create(&dir)?;
+            journal = Journal::open(&dir, access)?;
+        }
+        let journal = journal.ok_or_else(|| dir::vanished(&dir.path_of(layout::JOURNAL)))?;
+        Ok(Some(FileStore {
+            options: options.clone(),
+            access,
+            dir,
+            locks,
+            locked: true,
+            journal,
+            state_is_stale: false,
+            seen: Seen::default(),
+        }))
     }
 
-    /// Lets others at the store. What is read from now on may be newer than what was read before.
-    pub fn unlock(&mut self) {}
+    /// Lets others at the store. The next read or commit waits for the lock again, and sees what they changed.
+    pub fn unlock(&mut self) {
+        if self.locked {
+            self.locks.release(&self.dir);
+            self.locked = false;
+        }
+    }
+
+    fn lock_again(&mut self) -> Result<(), Error> {
+        if self.locked {
+            return Ok(());
+        }
+        self.locks.retake(&self.dir)?;
+        self.seen.forget();
+        self.state_is_stale = false;
+        if let Err(error) = self.journal.reload() {
+            self.locks.release(&self.dir);
+            return Err(error);
+        }
+        self.locked = true;
+        Ok(())
+    }
+
+    fn make_durable_now(&mut self) -> Result<(), Error> {
+        match self.options.durability {
+            Durability::Power => self.journal.make_durable(),
+            Durability::Process => Ok(()),
+        }
+    }
 }
 
 impl Datastore for FileStore {
     async fn read(&mut self, wants: &[Want]) -> Result<Vec<Answer>, Error> {
-        let _ = wants;
-        Err(Error::OutcomeUnknown { what: self.options.path.display().to_string() })
+        self.lock_again()?;
+        wants.iter().map(|want| self.answer(want)).collect()
     }
 
     async fn commit(&mut self, batch: Batch) -> Result<Commit, Error> {
-        let _ = batch;
-        Ok(Commit::Unknown)
+        self.lock_again()?;
+        self.commit_batch(batch)
+    }
+
+    async fn settle(&mut self) {
+        if self.access == Access::Change
+            && self.locked
+            && self.is_due_for_cut()
+            && let Err(error) = self.cut()
+        {
+            log::warn!("{error}; the journal is written out by a later call");
+        }
+    }
+
+    async fn make_durable(&mut self) -> Result<(), Error> {
+        self.make_durable_now()
     }
 
     fn is_atomic(&self) -> bool {

@@ -1,0 +1,171 @@
+//! Objects as the text of their files. Resources are written for people to read, the rest on one line.
+
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::api::calico::{BlockAffinity, IpamBlock};
+use crate::api::{Affinity, Resource};
+use crate::datastore::{Entry, Error, Key, Object, Revision, Takeover};
+use crate::net::Cidr;
+
+/// An affinity's file. Its owner may be too long for the name of its directory.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AffinityFile {
+    owner: Affinity,
+    cidr: Cidr,
+    resource_version: String,
+    #[serde(flatten)]
+    affinity: BlockAffinity,
+}
+
+/// A takeover as it is stored, with the commit that wrote it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TakeoverFile {
+    resource_version: String,
+    #[serde(flatten)]
+    takeover: Takeover,
+}
+
+impl TakeoverFile {
+    pub(super) fn new(revision: Revision, takeover: Takeover) -> Self {
+        Self { resource_version: revision.0.to_string(), takeover }
+    }
+
+    pub(super) fn into_parts(self) -> Option<(Revision, Takeover)> {
+        Some((parse_revision(&self.resource_version)?, self.takeover))
+    }
+}
+
+/// Writes the number of the commit that changes it into an object that carries one. A block carries its own.
+pub(super) fn stamp(object: &mut Object, revision: Revision) {
+    let version = Some(revision.0.to_string());
+    match object {
+        Object::Configuration(resource) => resource.metadata.resource_version = version,
+        Object::Pool(resource) => resource.metadata.resource_version = version,
+        Object::Reservation(resource) => resource.metadata.resource_version = version,
+        Object::Node(resource) => resource.metadata.resource_version = version,
+        Object::Block(_) | Object::Affinity(_) | Object::Handle(_) | Object::Takeover(_) => {}
+    }
+}
+
+/// The text of an object's file.
+///
+/// # Panics
+/// For a handle, which has no file; and when an object cannot be JSON, which its type excludes.
+pub(super) fn encode(key: &Key, object: &Object, revision: Revision) -> Vec<u8> {
+    match (key, object) {
+        (_, Object::Configuration(resource)) => pretty(&**resource),
+        (_, Object::Pool(resource)) => pretty(&**resource),
+        (_, Object::Reservation(resource)) => pretty(&**resource),
+        (_, Object::Node(resource)) => pretty(&**resource),
+        (_, Object::Takeover(takeover)) => pretty(&TakeoverFile::new(revision, takeover.clone())),
+        (_, Object::Block(block)) => compact(&**block),
+        (Key::Affinity(owner, cidr), Object::Affinity(affinity)) => compact(&AffinityFile {
+            owner: owner.clone(),
+            cidr: *cidr,
+            resource_version: revision.0.to_string(),
+            affinity: affinity.clone(),
+        }),
+        (key, object) => panic!("{object:?} has no file at {key}"),
+    }
+}
+
+fn pretty(value: &impl Serialize) -> Vec<u8> {
+    line(serde_json::to_vec_pretty(value))
+}
+
+/// JSON on one line.
+pub(super) fn compact(value: &impl Serialize) -> Vec<u8> {
+    line(serde_json::to_vec(value))
+}
+
+fn line(json: serde_json::Result<Vec<u8>>) -> Vec<u8> {
+    let mut json = json.expect("stored objects have text keys and no failing parts");
+    json.push(b'\n');
+    json
+}
+
+/// Reads JSON from a file, or from where the journal carries its content.
+pub(super) fn decode<T: DeserializeOwned>(path: &Path, content: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(content)
+        .map_err(|error| damaged(path, format!("it cannot be read as what it should be: {error}")))
+}
+
+/// Reads a block.
+pub(super) fn decode_block(path: &Path, cidr: Cidr, content: &[u8]) -> Result<IpamBlock, Error> {
+    let block: IpamBlock = decode(path, content)?;
+    if block.cidr != cidr {
+        return Err(damaged(path, format!("it holds block {}", block.cidr)));
+    }
+    match block.problem() {
+        None => Ok(block),
+        Some(problem) => Err(damaged(path, format!("the block {problem}"))),
+    }
+}
+
+/// Reads a resource whose file bears its name, which `named` judges.
+pub(super) fn decode_resource<S>(
+    path: &Path,
+    content: &[u8],
+    named: impl Fn(&str) -> bool,
+) -> Result<(Revision, Resource<S>), Error>
+where
+    Resource<S>: DeserializeOwned,
+{
+    let resource: Resource<S> = decode(path, content)?;
+    if !named(&resource.metadata.name) {
+        return Err(damaged(path, format!("it holds `{}`", resource.metadata.name.escape_debug())));
+    }
+    let revision = resource.metadata.resource_version.as_deref().and_then(parse_revision);
+    match revision {
+        Some(revision) => Ok((revision, resource)),
+        None => Err(damaged(path, "it has no numeric `resourceVersion`".to_owned())),
+    }
+}
+
+/// Reads an affinity whose file's path, made from its owner and block, `at` judges.
+pub(super) fn decode_affinity(
+    path: &Path,
+    content: &[u8],
+    at: impl Fn(&Key) -> bool,
+) -> Result<Entry, Error> {
+    let file: AffinityFile = decode(path, content)?;
+    let key = Key::Affinity(file.owner, file.cidr);
+    if !at(&key) {
+        return Err(damaged(path, format!("it holds the {key}")));
+    }
+    let Some(revision) = parse_revision(&file.resource_version) else {
+        return Err(damaged(path, "it has no numeric `resourceVersion`".to_owned()));
+    };
+    Ok(Entry { key, revision, object: Object::Affinity(file.affinity) })
+}
+
+/// Reads a takeover, of the network that `named` judges.
+pub(super) fn decode_takeover(
+    path: &Path,
+    content: &[u8],
+    named: impl Fn(&str) -> bool,
+) -> Result<(Revision, Takeover), Error> {
+    let parts = decode::<TakeoverFile>(path, content)?.into_parts();
+    match parts {
+        Some((revision, takeover)) if named(&takeover.network) => Ok((revision, takeover)),
+        Some((_, takeover)) => {
+            Err(damaged(path, format!("it holds network `{}`", takeover.network.escape_debug())))
+        }
+        None => Err(damaged(path, "it has no numeric `resourceVersion`".to_owned())),
+    }
+}
+
+/// The number of a commit, as objects carry it.
+pub(super) fn parse_revision(version: &str) -> Option<Revision> {
+    version.parse().ok().map(Revision)
+}
+
+/// An error that names a file.
+pub(super) fn damaged(path: &Path, problem: String) -> Error {
+    Error::Damaged { path: path.to_owned(), problem }
+}

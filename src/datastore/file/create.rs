@@ -1,0 +1,45 @@
+//! Making a store, and telling a new one from one that lost its journal.
+
+use super::cut::format_text;
+use super::dir::{Dir, io_error, sync_ancestors};
+use super::header::Header;
+use super::journal::JOURNAL_BYTES;
+use super::layout::{FORMAT, JOURNAL, TEMPORARY, WITH_JOURNAL};
+use crate::datastore::{Error, Verb};
+
+/// Refuses a directory without a journal that has something of a store in it. What belongs to others is no matter.
+pub(super) fn refuse_lost_journal(dir: &Dir) -> Result<(), Error> {
+    for name in WITH_JOURNAL {
+        if dir.exists(name)? {
+            return Err(Error::Damaged {
+                path: dir.path_of(JOURNAL),
+                problem: format!(
+                    "it is missing, but `{name}` is there (if that is a host-local network of this name, \
+                     the store needs a directory of its own)"
+                ),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Makes an empty store in a locked directory.
+///
+/// The journal gets its name when it is whole, so a store that has one is complete. `format` follows; the next cut
+/// makes it where this call was killed before.
+pub(super) fn create(dir: &Dir) -> Result<(), Error> {
+    let mut content = Header::new().to_bytes();
+    content.resize(JOURNAL_BYTES, 0);
+    write_whole(dir, JOURNAL, &content)?;
+    dir.sync()?;
+    sync_ancestors(dir.path())?;
+    write_whole(dir, FORMAT, &format_text())?;
+    dir.sync()
+}
+
+fn write_whole(dir: &Dir, name: &str, content: &[u8]) -> Result<(), Error> {
+    let temporary = format!("{TEMPORARY}{name}");
+    let file = dir.write_new(&temporary, content)?;
+    file.sync_all().map_err(|source| io_error(Verb::Sync, &dir.path_of(&temporary), source))?;
+    dir.rename(&temporary, dir, name)
+}

@@ -1,0 +1,376 @@
+//! The file `index`: a table that finds the blocks of a handle with one read.
+//!
+//! A page of words about the table, then pages of 4 KiB with 64 slots of 64 bytes:
+//! `<hash of the handle: 16 hex> <block> … <sum: 2 hex>`; blank is free. A handle's page is its hash modulo their number.
+//! It is derived: it bears the generation of the cut that last changed it, which the journal's header repeats. A table
+//! that is missing, cut short, altered or older is noticed by that, or by the sum of a slot, and made anew from the
+//! blocks. A handle in very many blocks has one slot with `*`, and all blocks are looked at for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::FileExt;
+
+use nix::fcntl::OFlag;
+
+use super::dir::{Dir, OpenFile, io_error};
+use super::handles::HandleMap;
+use super::header::Header;
+use super::layout::{INDEX, TEMPORARY};
+use crate::datastore::{Error, Verb};
+use crate::net::Cidr;
+
+const PAGE_BYTES: usize = 4096;
+const SLOT_BYTES: usize = 64;
+const SLOTS: usize = PAGE_BYTES / SLOT_BYTES;
+/// A new table has at least so many pages: room for about 130 handles.
+const PAGES_MIN: u64 = 4;
+/// No table has more pages: 1 GiB, for 8 million handles.
+const PAGES_MAX: u64 = 1 << 18;
+/// How many blocks of one handle have slots of their own. Half a page, so that a larger table always helps.
+const BLOCKS_PER_HANDLE_MAX: usize = SLOTS / 2;
+
+/// What the table says of a handle.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Lookup {
+    /// The handle is in these blocks, if anywhere.
+    Blocks(BTreeSet<Cidr>),
+    /// In too many to list.
+    TooMany,
+    /// The table is missing, or is not the one that belongs to the journal.
+    Unusable,
+}
+
+/// A slot in use; without a block: too many to list.
+type Slot = (u64, Option<Cidr>);
+
+/// Looks a handle up by its hash.
+pub(super) fn lookup(dir: &Dir, header: &Header, hash: u64) -> Result<Lookup, Error> {
+    if header.index == 0 {
+        return Ok(Lookup::Blocks(BTreeSet::new()));
+    }
+    let Some(table) = Table::open(dir, header, OFlag::O_RDONLY)? else {
+        return Ok(Lookup::Unusable);
+    };
+    let page = table.read_page(hash % table.pages)?;
+    let wanted = format!("{hash:016x} ");
+    let mut blocks = BTreeSet::new();
+    for line in page.chunks(SLOT_BYTES) {
+        if !is_intact(line) {
+            return Ok(Lookup::Unusable);
+        }
+        if !line.starts_with(wanted.as_bytes()) {
+            continue;
+        }
+        match parse_slot(line) {
+            Ok(Some((_, Some(cidr)))) => blocks.insert(cidr),
+            Ok(Some((_, None))) => return Ok(Lookup::TooMany),
+            Ok(None) | Err(NoSlot) => return Ok(Lookup::Unusable),
+        };
+    }
+    Ok(Lookup::Blocks(blocks))
+}
+
+/// Changes the table: true adds, false removes. `id` is the generation that this cut begins.
+///
+/// False: the table is unusable, and must be built.
+pub(super) fn update(
+    dir: &Dir,
+    header: &Header,
+    id: u32,
+    changes: &BTreeMap<(u64, Cidr), bool>,
+) -> Result<bool, Error> {
+    if header.index == 0 {
+        let added = changes.iter().filter(|(_, added)| **added);
+        let slots: Vec<Slot> = added.map(|((hash, cidr), _)| (*hash, Some(*cidr))).collect();
+        build(dir, id, 0, &slots)?;
+        return Ok(true);
+    }
+    let Some(table) = Table::open(dir, header, OFlag::O_RDWR)? else {
+        return Ok(false);
+    };
+    let mut pages: BTreeMap<u64, Page> = BTreeMap::new();
+    for (hash, _) in changes.keys() {
+        let number = hash % table.pages;
+        if let std::collections::btree_map::Entry::Vacant(vacant) = pages.entry(number) {
+            let Some(page) = table.page(number)? else {
+                return Ok(false);
+            };
+            vacant.insert(page);
+        }
+    }
+    // What goes makes room for what comes.
+    for wanted in [false, true] {
+        for ((hash, cidr), _) in changes.iter().filter(|(_, added)| **added == wanted) {
+            let Some(page) = pages.get_mut(&(hash % table.pages)) else {
+                return Ok(false);
+            };
+            if wanted {
+                page.add(*hash, *cidr);
+            } else {
+                page.remove(*hash, *cidr);
+            }
+        }
+    }
+    if pages.values().any(|page| page.slots.len() > SLOTS) {
+        return table.grow(dir, id, pages);
+    }
+    for (number, page) in &pages {
+        table.write_page(*number, page)?;
+    }
+    table.write(0, &first_line(id, table.pages))?;
+    table.file.file.sync_data().map_err(|source| io_error(Verb::Sync, &table.file.path, source))?;
+    Ok(true)
+}
+
+/// The slots of a table for all handles.
+pub(super) fn entries(map: &HandleMap) -> Vec<Slot> {
+    map.iter().flat_map(|(hash, blocks)| blocks.iter().map(|cidr| (*hash, Some(*cidr)))).collect()
+}
+
+/// Writes a table, of `pages_min` pages or more, in place of the one there.
+pub(super) fn build(dir: &Dir, id: u32, pages_min: u64, slots: &[Slot]) -> Result<(), Error> {
+    let half_full = u64::try_from(slots.len() / (SLOTS / 2)).unwrap_or(u64::MAX / 2);
+    let mut number = half_full.next_power_of_two().max(pages_min).max(PAGES_MIN);
+    let pages = loop {
+        if number > PAGES_MAX {
+            let source = std::io::Error::other("too many handles have hashes that meet in one page");
+            return Err(io_error(Verb::Write, &dir.path_of(INDEX), source));
+        }
+        match distribute(number, slots) {
+            Some(pages) => break pages,
+            None => number *= 2,
+        }
+    };
+    let mut content = vec![b' '; PAGE_BYTES];
+    for line in content.chunks_mut(SLOT_BYTES) {
+        line[SLOT_BYTES - 1] = b'\n';
+    }
+    content[..SLOT_BYTES].copy_from_slice(&first_line(id, number));
+    for page in &pages {
+        content.extend_from_slice(&page.to_bytes());
+    }
+    let temporary = format!("{TEMPORARY}{INDEX}");
+    let file = dir.write_new(&temporary, &content)?;
+    file.sync_data().map_err(|source| io_error(Verb::Sync, &dir.path_of(&temporary), source))?;
+    dir.rename(&temporary, dir, INDEX)?;
+    dir.sync()
+}
+
+fn distribute(number: u64, slots: &[Slot]) -> Option<Vec<Page>> {
+    let mut pages: Vec<Page> = (0..number).map(|_| Page::default()).collect();
+    for (hash, block) in slots {
+        let page = pages.get_mut(usize::try_from(hash % number).ok()?)?;
+        match block {
+            Some(cidr) => page.add(*hash, *cidr),
+            None => page.add_many(*hash),
+        }
+        if page.slots.len() > SLOTS {
+            return None;
+        }
+    }
+    Some(pages)
+}
+
+/// A usable table.
+struct Table {
+    file: OpenFile,
+    pages: u64,
+}
+
+impl Table {
+    /// `None`: there is none, or not the one that belongs to the journal.
+    fn open(dir: &Dir, header: &Header, access: OFlag) -> Result<Option<Self>, Error> {
+        let Some(file) = dir.open_file(INDEX, access)? else {
+            return Ok(None);
+        };
+        let page_bytes = u64::try_from(PAGE_BYTES).unwrap_or(u64::MAX);
+        let pages = file.size / page_bytes;
+        if file.size % page_bytes != 0 || pages < 2 {
+            return Ok(None);
+        }
+        let pages = pages - 1;
+        let line = file.read_at(0, SLOT_BYTES)?;
+        // A cut that was interrupted left the number of the generation that it did not begin. The journal still has
+        // all that the cut was about.
+        let ids = [header.index, header.generation.wrapping_add(1)];
+        if !ids.iter().any(|id| line == first_line(*id, pages)) {
+            return Ok(None);
+        }
+        Ok(Some(Self { file, pages }))
+    }
+
+    /// `None`: it holds what is no slot.
+    fn page(&self, number: u64) -> Result<Option<Page>, Error> {
+        Ok(Page::parse(&self.read_page(number)?))
+    }
+
+    fn read_page(&self, number: u64) -> Result<Vec<u8>, Error> {
+        self.file.read_at(offset(number, 0), PAGE_BYTES)
+    }
+
+    /// Writes the slots that changed.
+    fn write_page(&self, number: u64, page: &Page) -> Result<(), Error> {
+        for (place, slot) in page.slots.iter().enumerate() {
+            if page.changed.contains(&place) {
+                self.write(offset(number, place), &slot_bytes(*slot))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, line: &[u8]) -> Result<(), Error> {
+        self.file
+            .file
+            .write_all_at(line, offset)
+            .map_err(|source| io_error(Verb::Write, &self.file.path, source))
+    }
+
+    /// Builds a table twice as large, with some pages as they are to be.
+    fn grow(&self, dir: &Dir, id: u32, mut changed: BTreeMap<u64, Page>) -> Result<bool, Error> {
+        let mut slots = Vec::new();
+        for number in 0..self.pages {
+            let page = match changed.remove(&number) {
+                Some(page) => page,
+                None => match self.page(number)? {
+                    Some(page) => page,
+                    None => return Ok(false),
+                },
+            };
+            slots.extend(page.slots.into_iter().flatten());
+        }
+        build(dir, id, self.pages * 2, &slots)?;
+        Ok(true)
+    }
+}
+
+/// Where a slot stands, behind the page of words.
+fn offset(page: u64, slot: usize) -> u64 {
+    let place = u64::try_from(slot * SLOT_BYTES).unwrap_or(u64::MAX);
+    (page + 1) * u64::try_from(PAGE_BYTES).unwrap_or(u64::MAX) + place
+}
+
+/// The slots of a page; more than it has room for once too much was added.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Page {
+    slots: Vec<Option<Slot>>,
+    changed: BTreeSet<usize>,
+}
+
+impl Page {
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let slots = bytes.chunks(SLOT_BYTES).map(parse_slot);
+        Some(Self { slots: slots.collect::<Result<_, _>>().ok()?, changed: BTreeSet::new() })
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(PAGE_BYTES);
+        for place in 0..SLOTS {
+            bytes.extend_from_slice(&slot_bytes(self.slots.get(place).copied().flatten()));
+        }
+        bytes
+    }
+
+    fn add(&mut self, hash: u64, cidr: Cidr) {
+        let of_handle: Vec<Slot> =
+            self.slots.iter().flatten().filter(|slot| slot.0 == hash).copied().collect();
+        if of_handle.iter().any(|slot| slot.1.is_none_or(|known| known == cidr)) {
+            return;
+        }
+        if of_handle.len() >= BLOCKS_PER_HANDLE_MAX {
+            self.add_many(hash);
+        } else {
+            self.put((hash, Some(cidr)));
+        }
+    }
+
+    fn remove(&mut self, hash: u64, cidr: Cidr) {
+        let found = self.slots.iter().position(|slot| *slot == Some((hash, Some(cidr))));
+        if let Some(place) = found {
+            self.slots[place] = None;
+            self.changed.insert(place);
+        }
+    }
+
+    /// Replaces the slots of a handle by the one that says that they are too many.
+    fn add_many(&mut self, hash: u64) {
+        for (place, slot) in self.slots.iter_mut().enumerate() {
+            if slot.is_some_and(|slot| slot.0 == hash) {
+                *slot = None;
+                self.changed.insert(place);
+            }
+        }
+        self.put((hash, None));
+    }
+
+    fn put(&mut self, slot: Slot) {
+        let free = self.slots.iter().position(Option::is_none);
+        let place = free.unwrap_or(self.slots.len());
+        match self.slots.get_mut(place) {
+            Some(free) => *free = Some(slot),
+            None => self.slots.push(Some(slot)),
+        }
+        self.changed.insert(place);
+    }
+}
+
+fn first_line(id: u32, pages: u64) -> Vec<u8> {
+    let mut line = format!("HAX1 {id:08x} {pages:08x}  handle -> block").into_bytes();
+    line.resize(SLOT_BYTES - 1, b' ');
+    line.push(b'\n');
+    line
+}
+
+fn slot_bytes(slot: Option<Slot>) -> Vec<u8> {
+    let mut line = match slot {
+        None => Vec::new(),
+        Some((hash, None)) => format!("{hash:016x} *").into_bytes(),
+        Some((hash, Some(cidr))) => format!("{hash:016x} {cidr}").into_bytes(),
+    };
+    line.resize(SLOT_BYTES - 3, b' ');
+    let check = match slot {
+        None => "  ".to_owned(),
+        Some(_) => format!("{:02x}", sum(&line)),
+    };
+    line.extend_from_slice(check.as_bytes());
+    line.push(b'\n');
+    line
+}
+
+/// Changes with any one bit of a slot.
+fn sum(text: &[u8]) -> u8 {
+    text.iter().fold(0, |sum: u8, byte| sum.wrapping_add(*byte))
+}
+
+/// Whether a line is as some slot was written, as far as its sum tells.
+fn is_intact(line: &[u8]) -> bool {
+    let Some((text, check)) = line.split_at_checked(SLOT_BYTES - 3) else {
+        return false;
+    };
+    let digit = |value: u8| b"0123456789abcdef".get(usize::from(value)).copied();
+    let sum = sum(text);
+    match check {
+        [b' ', b' ', b'\n'] => text.iter().all(|&byte| byte == b' '),
+        [high, low, b'\n'] => digit(sum >> 4) == Some(*high) && digit(sum & 15) == Some(*low),
+        _ => false,
+    }
+}
+
+/// That a line is no slot.
+#[derive(Debug, PartialEq, Eq)]
+struct NoSlot;
+
+/// Reads a slot; `None`: it is free.
+fn parse_slot(line: &[u8]) -> Result<Option<Slot>, NoSlot> {
+    let text = line.get(..SLOT_BYTES - 3).filter(|_| is_intact(line));
+    let text = str::from_utf8(text.ok_or(NoSlot)?).map_err(|_| NoSlot)?;
+    let text = text.trim_end_matches(' ');
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let (hash, block) = text.split_once(' ').ok_or(NoSlot)?;
+    let block = match block {
+        "*" => None,
+        block => Some(block.parse().map_err(|_| NoSlot)?),
+    };
+    let hash = u64::from_str_radix(hash, 16).map_err(|_| NoSlot)?;
+    Ok(Some((hash, block)))
+}

@@ -1,0 +1,194 @@
+//! The locks of a store: one on its directory, one on its file `lock`, always taken in this order.
+//!
+//! The lock on the directory excludes even when somebody removes `lock`; the file is for file systems where a directory
+//! cannot be locked. This is the only file that waits.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::OFlag;
+
+use super::Access;
+use super::dir::{Dir, io_error};
+use crate::datastore::{Error, Verb};
+
+/// The name of the lock file.
+pub(super) const LOCK: &str = "lock";
+
+/// How much of `lock` is the holder's note, in bytes. Always written whole, so that no longer note shines through.
+const NOTE_BYTES: usize = 192;
+
+/// The first wait for a lock that somebody holds: a fraction of the time that an ADD takes.
+const WAIT_MIN: Duration = Duration::from_micros(100);
+/// The longest wait between two tries: about the time of two commits, so that a lock is not free for long.
+const WAIT_MAX: Duration = Duration::from_millis(4);
+
+/// The locks of one session.
+#[derive(Debug)]
+pub(super) struct Locks {
+    /// `None`: there is no such file, and this session may not make it.
+    lock: Option<File>,
+    path: PathBuf,
+    access: Access,
+    timeout: Duration,
+    note: String,
+}
+
+impl Locks {
+    /// Locks a store's directory. The file follows with [`Locks::lock_file`], once it is known that there is a store.
+    pub(super) fn lock_directory(
+        dir: &Dir,
+        access: Access,
+        timeout: Duration,
+        note: &str,
+    ) -> Result<Self, Error> {
+        let locks = Self { lock: None, path: dir.path_of(LOCK), access, timeout, note: note.to_owned() };
+        locks.take_directory(dir)?;
+        Ok(locks)
+    }
+
+    /// Locks the file, which is made where it is missing by whoever may change the store.
+    pub(super) fn lock_file(&mut self, dir: &Dir) -> Result<(), Error> {
+        if self.lock.is_none() {
+            self.lock = open(dir, self.access)?;
+        }
+        let Some(lock) = &self.lock else {
+            return Ok(());
+        };
+        if !self.acquire(lock)? {
+            return Err(self.busy(dir));
+        }
+        if self.access == Access::Change {
+            // For others to read who wait. Nothing depends on it, so neither does success.
+            let _ = lock.write_all_at(&padded(&self.note), 0);
+        }
+        Ok(())
+    }
+
+    /// Takes both locks again after [`Locks::release`].
+    pub(super) fn retake(&mut self, dir: &Dir) -> Result<(), Error> {
+        self.take_directory(dir)?;
+        self.lock_file(dir)
+    }
+
+    /// Lets others in.
+    pub(super) fn release(&self, dir: &Dir) {
+        // Closing the descriptors releases the locks at the latest, so a failure here delays others, and no more.
+        if let Some(lock) = &self.lock {
+            let _ = fs2::FileExt::unlock(lock);
+        }
+        let _ = fs2::FileExt::unlock(dir.file());
+    }
+
+    fn take_directory(&self, dir: &Dir) -> Result<(), Error> {
+        match self.acquire(dir.file()) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(self.busy(dir)),
+            // Some file systems lock files only.
+            Err(Error::Io { source, .. }) if cannot_lock(&source) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Tries at once, then ever more rarely. False: somebody else held it all the time.
+    fn acquire(&self, file: &File) -> Result<bool, Error> {
+        let mut deadline = None;
+        let mut wait = WAIT_MIN;
+        loop {
+            let taken = match self.access {
+                Access::Change => fs2::FileExt::try_lock_exclusive(file),
+                Access::Read => fs2::FileExt::try_lock_shared(file),
+            };
+            match taken {
+                Ok(()) => return Ok(true),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(io_error(Verb::Lock, &self.path, error)),
+            }
+            let now = Instant::now();
+            let until = *deadline.get_or_insert(now + self.timeout);
+            if now >= until {
+                return Ok(false);
+            }
+            sleep(wait.min(until - now));
+            wait = (wait * 2).min(WAIT_MAX);
+        }
+    }
+
+    fn busy(&self, dir: &Dir) -> Error {
+        Error::Locked { path: self.path.clone(), waited: self.timeout, holder: holder(dir) }
+    }
+}
+
+fn open(dir: &Dir, access: Access) -> Result<Option<File>, Error> {
+    let flags = match access {
+        Access::Change => OFlag::O_RDWR,
+        // Reading is enough for a shared lock, and all that a read-only file system or another user's store allows.
+        Access::Read => OFlag::O_RDONLY,
+    };
+    if let Some(found) = dir.open_file(LOCK, flags)? {
+        return Ok(Some(found.file));
+    }
+    match access {
+        Access::Change => match dir.create_file(LOCK)? {
+            Some(made) => Ok(Some(made)),
+            // Somebody was faster, where the directory could not be locked.
+            None => Ok(dir.open_file(LOCK, flags)?.map(|found| found.file)),
+        },
+        Access::Read => Ok(None),
+    }
+}
+
+/// Whether an error of a lock means that this kind of thing cannot be locked here.
+fn cannot_lock(error: &io::Error) -> bool {
+    use nix::errno::Errno;
+    let unsupported = [Errno::EOPNOTSUPP, Errno::ENOSYS, Errno::EINVAL, Errno::EBADF, Errno::ENOLCK];
+    error.raw_os_error().is_some_and(|code| unsupported.contains(&Errno::from_raw(code)))
+}
+
+/// Who took the lock last, as noted there.
+fn holder(dir: &Dir) -> Option<String> {
+    let file = dir.open_file(LOCK, OFlag::O_RDONLY).ok().flatten()?;
+    let mut note = [0; NOTE_BYTES];
+    let read = file.file.read_at(&mut note, 0).ok()?;
+    let text = String::from_utf8_lossy(note.get(..read)?);
+    let line = text.lines().next().unwrap_or_default().trim();
+    (!line.is_empty()).then(|| line.to_owned())
+}
+
+/// A note of fixed length, on one line.
+fn padded(note: &str) -> Vec<u8> {
+    let mut line = String::with_capacity(NOTE_BYTES);
+    for c in note.chars().map(|c| if c.is_control() { ' ' } else { c }) {
+        if line.len() + c.len_utf8() >= NOTE_BYTES {
+            break;
+        }
+        line.push(c);
+    }
+    let mut bytes = line.into_bytes();
+    bytes.resize(NOTE_BYTES - 1, b' ');
+    bytes.push(b'\n');
+    bytes
+}
+
+/// Refuses a file system on which a lock may not exclude other machines.
+pub(super) fn refuse_network(dir: &Dir, path: &Path) -> Result<(), Error> {
+    let stat =
+        nix::sys::statfs::fstatfs(dir.file()).map_err(|errno| io_error(Verb::Inspect, path, errno.into()))?;
+    // The width and sign of the number differ between platforms; the numbers themselves have 32 bits.
+    let magic = i128::from(stat.filesystem_type().0) & 0xffff_ffff;
+    let file_system = match magic {
+        0x6969 => "NFS",
+        0x517b => "SMB",
+        0xff53_4d42 => "CIFS",
+        0xfe53_4d42 => "SMB2",
+        0x00c3_6400 => "Ceph",
+        0x5346_414f | 0x6b41_4653 => "AFS",
+        _ => return Ok(()),
+    };
+    Err(Error::NetworkFileSystem { path: path.to_owned(), file_system })
+}
