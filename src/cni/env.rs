@@ -117,6 +117,18 @@ impl Call {
         Ok(Some(call))
     }
 
+    /// A call of STATUS, which is about no attachment.
+    pub(super) const fn status() -> Call {
+        Call {
+            verb: Verb::Status,
+            container_id: String::new(),
+            netns: None,
+            ifname: String::new(),
+            args: String::new(),
+            path: None,
+        }
+    }
+
     fn read_attachment(&mut self, get: impl Fn(&'static str) -> Option<OsString>) -> Result<(), Failure> {
         let (id, ifname, netns) = (get("CNI_CONTAINERID"), get("CNI_IFNAME"), get("CNI_NETNS"));
         let (Some(id), Some(ifname), true) = (&id, &ifname, netns.is_some() || !self.verb.needs_netns())

@@ -130,6 +130,10 @@ pub enum Code {
     StoreDamaged,
     /// 111: a pool of the configuration contradicts a stored one.
     PoolsConflict,
+    /// 199: a fault of this program.
+    Internal,
+    /// 112: CHECK: the attachment does not have what it was given.
+    NotAsGiven,
 }
 
 impl Code {
@@ -157,6 +161,8 @@ impl Code {
             Code::AddressReserved => 109,
             Code::StoreDamaged => 110,
             Code::PoolsConflict => 111,
+            Code::NotAsGiven => 112,
+            Code::Internal => 199,
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::datastore::{Datastore, Entry, Key, Want};
 use crate::net::{AddrSet, Cidr, Family};
 
 /// A request for addresses.
+#[derive(Clone, Copy)]
 pub struct Assign<'a> {
     /// The host that asks.
     pub host: &'a Host,
@@ -113,7 +114,7 @@ impl<D: Datastore> Ipam<D> {
         }
     }
 
-    async fn plan(&mut self, request: &Assign<'_>) -> Result<(Draft, Policy, Assigned), Error> {
+    pub(super) async fn plan(&mut self, request: &Assign<'_>) -> Result<(Draft, Policy, Assigned), Error> {
         let handle = request.owner.attachment.handle()?;
         let (policy, mut draft, held) = self.begin(request, &handle).await?;
         let mut mine = Vec::new();

@@ -18,6 +18,26 @@ pub struct Held {
 }
 
 impl<D: Datastore> Ipam<D> {
+    /// Whether what every call needs can be read.
+    ///
+    /// # Errors
+    /// When it cannot.
+    pub async fn readable(&mut self) -> Result<(), Error> {
+        self.store.read(&[Want::Settings]).await?;
+        Ok(())
+    }
+
+    /// Whether a request could be served now. Changes nothing.
+    ///
+    /// # Errors
+    /// What the request would be refused with.
+    pub async fn could_assign(&mut self, request: &super::Assign<'_>) -> Result<(), Error> {
+        // A container that cannot exist holds nothing, so that a free address is looked for.
+        let mut owner = request.owner.clone();
+        owner.attachment.container_id = "-".to_owned();
+        self.plan(&super::Assign { owner: &owner, ..*request }).await.map(drop)
+    }
+
     /// Looks up what an attachment holds. Changes nothing.
     ///
     /// # Errors

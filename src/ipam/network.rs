@@ -22,6 +22,8 @@ pub struct PoolAsked {
     pub pool: IpPool,
     /// Whether the configuration names it; a name that was derived from the CIDR may differ from the stored one.
     pub name_given: bool,
+    /// Whether the configuration says its block size; one that was made to fit may differ from the stored one.
+    pub block_size_given: bool,
 }
 
 /// Takes the stored pool of each CIDR, and drafts those that do not exist.
@@ -29,10 +31,11 @@ pub struct PoolAsked {
 /// # Errors
 /// When a pool overlaps a stored one of another CIDR, or the configuration contradicts the stored one.
 pub(super) fn ensure_pools(policy: &mut Policy, draft: &mut Draft, asked: &[PoolAsked]) -> Result<(), Error> {
-    for PoolAsked { pool, name_given } in asked {
+    for wanted in asked {
+        let pool = &wanted.pool;
         let cidr = pool.spec.cidr;
         if let Some(stored) = policy.pools.iter().find(|stored| stored.spec.cidr == cidr) {
-            agree(stored, pool, *name_given)?;
+            agree(stored, wanted)?;
             continue;
         }
         if let Some(other) = policy.pools.iter().find(|stored| stored.spec.cidr.overlaps(cidr)) {
@@ -57,15 +60,16 @@ pub(super) fn ensure_pools(policy: &mut Policy, draft: &mut Draft, asked: &[Pool
     Ok(())
 }
 
-fn agree(stored: &IpPool, asked: &IpPool, name_given: bool) -> Result<(), Error> {
+fn agree(stored: &IpPool, wanted: &PoolAsked) -> Result<(), Error> {
+    let asked = &wanted.pool;
     let differs = |property, stored_value: String, asked_value: String| {
         Err(Error::PoolDiffers { cidr: stored.spec.cidr, property, stored: stored_value, asked: asked_value })
     };
-    if name_given && stored.name() != asked.name() {
+    if wanted.name_given && stored.name() != asked.name() {
         return differs("name", stored.name().to_owned(), asked.name().to_owned());
     }
     match asked.spec.block_size {
-        Some(size) if size != 0 && size != stored.spec.block_prefix() => {
+        Some(size) if wanted.block_size_given && size != 0 && size != stored.spec.block_prefix() => {
             differs("blockSize", stored.spec.block_prefix().to_string(), size.to_string())
         }
         _ => Ok(()),

@@ -225,7 +225,9 @@ impl IpamConf {
 
     /// What releasing an address can make use of.
     pub(super) fn for_release(ipam: &Section<'_, '_>) -> IpamConf {
+        let ranges = ["subnet", "ranges", "dataDir"].iter().any(|key| ipam.get(key).is_some());
         IpamConf {
+            dialect: if ranges { Dialect::HostLocal } else { Dialect::Stored },
             data_dir: datastore::data_dir(ipam).ok().flatten(),
             kubevirt: kubevirt(ipam),
             ..IpamConf::default()

@@ -1,0 +1,373 @@
+//! One call of a runtime, from its variables to its answer.
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::net::IpAddr;
+use std::path::Path;
+use std::time::Duration;
+
+use super::config::{DatastoreConf, Dialect, Dns, NetConf, NodeConf, Stdin, ValidAttachments};
+use super::config::{NODENAME_FILE, node_name_from_file, parse_node_name, parse_resolv_conf};
+use super::env::{Call, Verb};
+use super::failure::{Code, Failure};
+use super::plan::Plan;
+use super::refusal::{failure, store_failure};
+use super::version::{self, Version};
+use crate::api::HostName;
+use crate::clock::{Clock, Timestamp};
+use crate::datastore::file::{Access, Durability, FileStore, IfAbsent, Options};
+use crate::datastore::{Datastore as _, run_in_place};
+use crate::host;
+use crate::host_local::HostLocalDirectory;
+use crate::ipam::{Assign, Assigned, Attachment, Host, Ipam, OwnAddresses, Owner};
+use crate::net::Cidr;
+use crate::netlink::{Answer, Links};
+
+/// How long STATUS waits for the store's lock: kubelet asks every few seconds, and marks the node by the answer.
+const STATUS_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a call can ask of the world around it.
+pub struct World<'a> {
+    /// The variables of the environment.
+    pub variables: &'a dyn Fn(&str) -> Option<OsString>,
+    /// The name under which the program was started, without its directory.
+    pub called_as: &'a str,
+    /// The time.
+    pub clock: &'a dyn Clock,
+    /// The kernel's network interfaces.
+    pub links: &'a dyn Links,
+}
+
+/// Serves one call. `None`: `CNI_COMMAND` is not set, so this is no call of a runtime.
+///
+/// The answer is one JSON document on `stdout`, or nothing. True: success.
+pub fn run(world: &World<'_>, stdin: &mut dyn Read, stdout: &mut dyn Write) -> Option<bool> {
+    let call = match Call::read(world.variables) {
+        Ok(None) => return None,
+        Ok(Some(call)) => call,
+        Err(failure) => return Some(refuse(&failure, Version::LATEST, stdout)),
+    };
+    let mut input = Vec::with_capacity(4096);
+    // VERSION is answered whatever comes, or does not come, on standard input.
+    let read = stdin.read_to_end(&mut input);
+    if call.verb == Verb::Version {
+        return Some(answer(&version::answer(&input), stdout).is_ok());
+    }
+    if let Err(error) = read {
+        let failure = Failure::new(Code::Io, format!("could not read the network configuration: {error}"));
+        return Some(refuse(&failure, Version::LATEST, stdout));
+    }
+    let stdin = match Stdin::parse(&input) {
+        Ok(stdin) => stdin,
+        Err(failure) => return Some(refuse(&failure, Version::LATEST, stdout)),
+    };
+    let served = match call.verb {
+        Verb::Add => add(world, &call, &stdin, stdout),
+        Verb::Del => del(world, &call, &stdin),
+        Verb::Check => check(world, &call, &stdin),
+        Verb::Gc => gc(world, &call, &stdin),
+        Verb::Status => status(world, &stdin),
+        Verb::Version => Ok(()),
+    };
+    Some(served.map_or_else(|failure| refuse(&failure, stdin.answer_version(), stdout), |()| true))
+}
+
+fn refuse(failure: &Failure, version: Version, stdout: &mut dyn Write) -> bool {
+    log::error!("{}", failure.msg);
+    // Where not even the error can be written, the exit status still tells.
+    let _ = answer(&failure.render(version), stdout);
+    false
+}
+
+/// Writes one document in one piece.
+fn answer(document: &str, stdout: &mut dyn Write) -> std::io::Result<()> {
+    let line = format!("{document}\n");
+    stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush())
+}
+
+fn add(world: &World<'_>, call: &Call, stdin: &Stdin<'_>, stdout: &mut dyn Write) -> Result<(), Failure> {
+    let conf = NetConf::for_add(stdin, call, world.called_as)?;
+    start_log(&conf);
+    // Everything that can be wrong with the answer is found before an address is taken.
+    let plan = Plan::of(&conf)?;
+    let dns = dns(&conf)?;
+    let host = this_host(&conf.node)?;
+    let owner = owner(&conf, call, &host);
+    let takeover = HostLocalDirectory::new(conf.ipam.host_local_dir(&conf.name));
+    let Some(store) = open(&conf, call, Access::Change, IfAbsent::Create, conf.lock_timeout)? else {
+        return Err(Failure::new(Code::Store, "the store was not made"));
+    };
+    let mut ipam = Ipam::new(store);
+    let now = world.clock.now();
+    let request = Assign {
+        host: &host,
+        owner: &owner,
+        wanted: &plan.wanted,
+        pools: &plan.pools,
+        gateways: plan.gateways.as_deref(),
+        takeover: (conf.ipam.dialect == Dialect::HostLocal).then_some(&takeover),
+        own_addresses: &OwnLinks(world.links),
+        now,
+    };
+    let assigned = run_in_place(ipam.assign(&request)).map_err(|error| failure(&error))?;
+    for address in &assigned.addresses {
+        log::info!("ADD {} on {}: {}", call.container_id, conf.name, address.address);
+    }
+    let result = plan.result(&assigned, dns).render(conf.cni_version);
+    if let Err(error) = answer(&result, stdout) {
+        return Err(undo(&mut ipam, &owner.attachment, &host, &assigned, now, &error));
+    }
+    run_in_place(ipam.store_mut().settle());
+    Ok(())
+}
+
+/// Frees what nobody was told of. What the attachment had before the call it keeps.
+fn undo(
+    ipam: &mut Ipam<FileStore>,
+    attachment: &Attachment,
+    host: &Host,
+    assigned: &Assigned,
+    now: Timestamp,
+    error: &std::io::Error,
+) -> Failure {
+    let failed = format!("could not write the result to standard output: {error}");
+    if assigned.addresses.iter().any(|address| address.held_before) {
+        return Failure::new(Code::Io, failed)
+            .with_details("the attachment keeps what it holds; a DEL frees it");
+    }
+    match run_in_place(ipam.release(attachment, host, now)) {
+        Ok(_) => Failure::new(Code::Io, failed).with_details("nothing was kept"),
+        Err(release) => {
+            Failure::new(Code::Io, failed).with_details(format!("a DEL has to free it: {release}"))
+        }
+    }
+}
+
+fn del(world: &World<'_>, call: &Call, stdin: &Stdin<'_>) -> Result<(), Failure> {
+    let conf = NetConf::for_release(stdin, call)?;
+    start_log(&conf);
+    let host = some_host(&conf.node);
+    let attachment = attachment(&conf, call);
+    if let Some(store) = open(&conf, call, Access::Change, IfAbsent::None, conf.lock_timeout)? {
+        let mut ipam = Ipam::new(store);
+        let released = run_in_place(ipam.release(&attachment, &host, world.clock.now()));
+        for address in released.map_err(|error| failure(&error))?.addresses {
+            log::info!("DEL {} on {}: {address}", call.container_id, conf.name);
+        }
+        run_in_place(ipam.store_mut().settle());
+    }
+    if conf.ipam.dialect == Dialect::HostLocal {
+        let records = HostLocalDirectory::new(conf.ipam.host_local_dir(&conf.name));
+        records.forget(&call.container_id, &call.ifname).map_err(|error| store_failure(&error))?;
+    }
+    Ok(())
+}
+
+fn check(world: &World<'_>, call: &Call, stdin: &Stdin<'_>) -> Result<(), Failure> {
+    let conf = NetConf::for_check(stdin, call)?;
+    start_log(&conf);
+    let attachment = attachment(&conf, call);
+    let who = format!("container `{}` on network `{}`", call.container_id, conf.name);
+    let changed = |msg: String| Failure::new(Code::NotAsGiven, msg);
+    let Some(store) = open(&conf, call, Access::Read, IfAbsent::None, conf.lock_timeout)? else {
+        return Err(changed(format!("{who} holds no address: there is no store")));
+    };
+    let mut ipam = Ipam::new(store);
+    let held = run_in_place(ipam.held(&attachment)).map_err(|error| failure(&error))?;
+    ipam.store_mut().unlock();
+    if held.addresses.is_empty() {
+        return Err(changed(format!("{who} holds no address on interface `{}`", call.ifname)));
+    }
+    let previous = conf.prev_result.as_ref();
+    if let Some(missing) = held.addresses.iter().find(|held| previous.is_none_or(|p| !p.contains(**held))) {
+        return Err(changed(format!("{who} holds {missing}, which `prevResult` does not have")));
+    }
+    let ours = |address: &IpAddr| held.pools.iter().any(|pool| pool.cidr.contains_address(*address));
+    let listed = previous.into_iter().flat_map(|previous| &previous.addresses).map(|listed| listed.address);
+    let mut unheld = listed.filter(|address| ours(address) && !held.addresses.contains(address));
+    if let Some(address) = unheld.next() {
+        return Err(changed(format!("{who} does not hold {address}, which `prevResult` has")));
+    }
+    let Some(netns) = &call.netns else { return Ok(()) };
+    on_interface(world, Path::new(netns), &call.ifname, &held.addresses)
+}
+
+/// Whether the addresses are on the interface, where its namespace can be entered.
+fn on_interface(world: &World<'_>, netns: &Path, ifname: &str, held: &[IpAddr]) -> Result<(), Failure> {
+    let place = format!("interface `{ifname}` in {}", netns.display());
+    match world.links.addresses_of(netns, ifname) {
+        Ok(Answer::NoNamespace { reason }) => {
+            log::debug!("{} was not looked at: {reason}", netns.display());
+            Ok(())
+        }
+        Ok(Answer::NoInterface) => Err(Failure::new(Code::NotAsGiven, format!("{place} does not exist"))),
+        Ok(Answer::Addresses(present)) => match held
+            .iter()
+            .find(|held| !present.iter().any(|(p, _)| p == *held))
+        {
+            Some(missing) => Err(Failure::new(Code::NotAsGiven, format!("{place} does not have {missing}"))),
+            None => Ok(()),
+        },
+        Err(error) => Err(Failure::new(Code::Io, format!("{place} could not be looked at: {error}"))),
+    }
+}
+
+fn gc(world: &World<'_>, call: &Call, stdin: &Stdin<'_>) -> Result<(), Failure> {
+    let conf = NetConf::for_release(stdin, call)?;
+    start_log(&conf);
+    let ValidAttachments::List(valid) = &conf.valid_attachments else { return Ok(()) };
+    let valid = valid.iter().map(|valid| (valid.container_id.clone(), valid.ifname.clone())).collect();
+    let host = some_host(&conf.node);
+    let Some(store) = open(&conf, call, Access::Change, IfAbsent::None, conf.lock_timeout)? else {
+        return Ok(());
+    };
+    let mut ipam = Ipam::new(store);
+    let collected = run_in_place(ipam.collect(&conf.name, &valid, &host, world.clock.now()));
+    run_in_place(ipam.store_mut().settle());
+    for address in collected.map_err(|error| failure(&error))?.addresses {
+        log::info!("GC of {}: {address}", conf.name);
+    }
+    Ok(())
+}
+
+fn status(world: &World<'_>, stdin: &Stdin<'_>) -> Result<(), Failure> {
+    let conf = NetConf::for_status(stdin, world.called_as)?;
+    start_log(&conf);
+    let unavailable = |failure: Failure| Failure { code: Code::NotAvailable, ..failure };
+    let timeout = conf.lock_timeout.min(STATUS_LOCK_TIMEOUT);
+    let call = Call::status();
+    let Some(store) = open(&conf, &call, Access::Read, IfAbsent::None, timeout).map_err(unavailable)? else {
+        return Ok(());
+    };
+    let mut ipam = Ipam::new(store);
+    if !conf.ipam.status_exhaustion {
+        return run_in_place(ipam.readable()).map_err(|error| unavailable(failure(&error)));
+    }
+    // A range that the runtime passes to ADD alone is not known here, and so not exhausted.
+    let Ok(plan) = Plan::of(&conf) else { return Ok(()) };
+    let host = this_host(&conf.node)?;
+    let owner = owner(&conf, &call, &host);
+    let request = Assign {
+        host: &host,
+        owner: &owner,
+        wanted: &plan.wanted,
+        pools: &plan.pools,
+        gateways: plan.gateways.as_deref(),
+        takeover: None,
+        own_addresses: &OwnLinks(world.links),
+        now: world.clock.now(),
+    };
+    run_in_place(ipam.could_assign(&request)).map_err(|error| unavailable(failure(&error)))
+}
+
+fn start_log(conf: &NetConf) {
+    crate::logging::start(conf.log.level, conf.log.file.clone());
+}
+
+fn open(
+    conf: &NetConf,
+    call: &Call,
+    access: Access,
+    if_absent: IfAbsent,
+    lock_timeout: Duration,
+) -> Result<Option<FileStore>, Failure> {
+    let refused = |kind: &str| {
+        let msg = format!(
+            "network config: `ipam.datastore.type` is `{kind}`, which this version does not serve yet"
+        );
+        Err(Failure::new(Code::UnsupportedField, msg).with_details("hint: use `file`"))
+    };
+    let file = match &conf.datastore {
+        DatastoreConf::File(file) => file,
+        DatastoreConf::Etcd(_) => return refused("etcdv3"),
+        DatastoreConf::Kubernetes(_) => return refused("kubernetes"),
+    };
+    let container = if call.container_id.is_empty() { "" } else { ", container " };
+    let options = Options {
+        path: file.path.clone(),
+        durability: match file.durability {
+            super::config::Durability::Power => Durability::Power,
+            super::config::Durability::Process => Durability::Process,
+        },
+        allow_network_file_system: file.allow_network_filesystem,
+        lock_timeout,
+        operation: format!("process {} ({}{container}{})", std::process::id(), call.verb, call.container_id),
+    };
+    FileStore::open(&options, access, if_absent).map_err(|error| store_failure(&error))
+}
+
+fn attachment(conf: &NetConf, call: &Call) -> Attachment {
+    Attachment {
+        network: conf.name.clone(),
+        container_id: call.container_id.clone(),
+        ifname: call.ifname.clone(),
+    }
+}
+
+fn owner(conf: &NetConf, call: &Call, host: &Host) -> Owner {
+    Owner {
+        attachment: attachment(conf, call),
+        node: host.name.clone(),
+        boot: host.boot.clone(),
+        netns: call.netns.clone(),
+        pod: conf.request.pod.as_ref().map(|pod| (pod.namespace.clone(), pod.name.clone())),
+    }
+}
+
+/// This host: its name by the configuration, the node-name file, or the kernel, in that order.
+fn this_host(node: &NodeConf) -> Result<Host, Failure> {
+    let name = HostName::new(node_name(node)?).map_err(|error| Failure::config(error))?;
+    log::debug!("this host is `{name}` in the store");
+    Ok(Host { name, boot: host::boot_id() })
+}
+
+/// This host where its name decides nothing that could be wrong: what is released is found by the attachment.
+fn some_host(node: &NodeConf) -> Host {
+    let unknown = || Host { name: HostName::new("localhost").expect("a name"), boot: None };
+    this_host(node).unwrap_or_else(|_| unknown())
+}
+
+fn node_name(node: &NodeConf) -> Result<String, Failure> {
+    if let Some(name) = &node.nodename {
+        return Ok(name.clone());
+    }
+    let file = node.nodename_file.as_deref().unwrap_or(Path::new(NODENAME_FILE));
+    match host::read_small(file) {
+        Ok(text) => return node_name_from_file(&text, file),
+        Err(error) => log::debug!("no node name in {}: {error}", file.display()),
+    }
+    if let Some(name) = &node.hostname {
+        return Ok(name.clone());
+    }
+    let refused = |problem: String| {
+        let msg = format!("the kernel's host name cannot be this host's name in the store: {problem}");
+        Failure::config(msg).with_details("hint: set `nodename` in the network configuration")
+    };
+    let name = host::kernel_host_name().map_err(|error| refused(error.to_string()))?;
+    parse_node_name(&name).ok_or_else(|| refused(format!("it is {name:?}")))
+}
+
+fn dns(conf: &NetConf) -> Result<Dns, Failure> {
+    let Some(path) = &conf.ipam.resolv_conf else { return Ok(conf.ipam.dns.clone()) };
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::config(format!("`ipam.resolvConf`: could not read {}: {error}", path.display()))
+    })?;
+    Ok(conf.ipam.dns.clone().or(parse_resolv_conf(&text)))
+}
+
+/// The host's own interfaces, asked by netlink.
+struct OwnLinks<'a>(&'a dyn Links);
+
+impl OwnAddresses for OwnLinks<'_> {
+    fn within(&self, block: Cidr) -> Vec<IpAddr> {
+        match self.0.host_addresses() {
+            Ok(addresses) => {
+                addresses.into_iter().filter(|address| block.contains_address(*address)).collect()
+            }
+            Err(error) => {
+                log::warn!("the host's own addresses are not known: {error}");
+                Vec::new()
+            }
+        }
+    }
+}

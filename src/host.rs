@@ -1,0 +1,46 @@
+//! Facts of this machine that a call needs: its name, its boot. Read at the edge, passed on as values.
+
+use std::io;
+use std::path::Path;
+
+/// Where Linux says which boot this is.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// The identity of the present boot; `None` where the kernel does not tell.
+#[must_use]
+pub fn boot_id() -> Option<String> {
+    let text = read_small(Path::new(BOOT_ID)).ok()?;
+    let id = text.trim();
+    (!id.is_empty()).then(|| id.to_owned())
+}
+
+/// The kernel's host name in lower case, as Calico uses it for a node's name.
+///
+/// # Errors
+/// When the kernel does not tell, or the name is no text.
+pub fn kernel_host_name() -> io::Result<String> {
+    let name = nix::unistd::gethostname().map_err(io::Error::from)?;
+    let name =
+        name.into_string().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no UTF-8"))?;
+    Ok(name.trim().to_lowercase())
+}
+
+/// Reads a file that fits into one small buffer, without asking for its size first.
+///
+/// # Errors
+/// When it cannot be opened or read, or is no UTF-8.
+pub fn read_small(path: &Path) -> io::Result<String> {
+    let mut buffer = [0u8; 4096];
+    let mut file = std::fs::File::open(path)?;
+    let mut filled = 0;
+    while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        let read = io::Read::read(&mut file, rest)?;
+        filled += read;
+        // The kernel's own files come in one piece, so that no second call is needed to see their end.
+        if read == 0 || path.starts_with("/proc") {
+            break;
+        }
+    }
+    let text = buffer.get(..filled).unwrap_or_default();
+    String::from_utf8(text.to_vec()).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}

@@ -1,0 +1,55 @@
+//! The log: one line per record, to a file or to standard error, never to standard output.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+use log::{LevelFilter, Log, Metadata, Record};
+
+use crate::clock::{Clock, SystemClock};
+
+/// Starts logging. The file is opened by the first record; one that cannot be written gives way to standard error, and
+/// no failure to log fails a call.
+pub fn start(level: LevelFilter, file: Option<PathBuf>) {
+    if level != LevelFilter::Off && log::set_boxed_logger(Box::new(Logger { file })).is_ok() {
+        log::set_max_level(level);
+    }
+}
+
+struct Logger {
+    file: Option<PathBuf>,
+}
+
+impl Logger {
+    /// One write per record: concurrent processes append whole lines.
+    fn append(&self, line: &str) -> bool {
+        let Some(path) = &self.file else { return false };
+        let mut options = OpenOptions::new();
+        options.append(true).create(true).mode(0o600).custom_flags(nix::libc::O_NOFOLLOW);
+        options.open(path).and_then(|mut file| file.write_all(line.as_bytes())).is_ok()
+    }
+}
+
+impl Log for Logger {
+    fn enabled(&self, _metadata: &Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &Record<'_>) {
+        // Other crates' talk is theirs.
+        if !record.target().starts_with("host_affine") {
+            return;
+        }
+        // What a runtime sends may hold escape sequences; they go no further than here.
+        let message = record.args().to_string().escape_debug().to_string();
+        let (time, level, process) = (SystemClock.now(), record.level(), std::process::id());
+        let line = format!("{time} {level} host-affine[{process}]: {message}\n");
+        if !self.append(&line) {
+            // There is nowhere left to report that this fails.
+            let _ = std::io::stderr().write_all(line.as_bytes());
+        }
+    }
+
+    fn flush(&self) {}
+}
