@@ -158,7 +158,7 @@ impl FileStore {
         }
         locks.lock_file(&dir)?;
         let mut journal = Journal::open(&dir, access)?;
-        if journal.is_none() {
+        if journal.is_none() && may_create {
             create::refuse_lost_journal(&dir)?;
             create::create(&dir)?;
             journal = Journal::open(&dir, access)?;
@@ -182,6 +182,16 @@ impl FileStore {
             self.locks.release(&self.dir);
             self.locked = false;
         }
+    }
+
+    /// Writes everything in the journal into the files, however little it is, so that they can be looked at or copied.
+    pub fn write_out(&mut self) -> Result<(), Error> {
+        assert!(
+            self.access == Access::Change,
+            "a session that only reads was asked to write the journal out"
+        );
+        self.lock_again()?;
+        self.cut()
     }
 
     fn lock_again(&mut self) -> Result<(), Error> {
