@@ -219,7 +219,7 @@ fn what_was_created_is_read(backend: &mut impl Backend) {
 fn an_existing_key_is_not_created_again(backend: &mut impl Backend) {
     let store = backend.store();
     apply(store, |batch| {
-        batch.create(pool_key("a"), pool("a", "10.0.0.0/16"))
+        batch.create(pool_key("a"), pool("a", "10.0.0.0/16"));
     });
     let mut batch = Batch::default();
     batch.create(pool_key("a"), pool("a", "10.1.0.0/16"));
@@ -257,12 +257,12 @@ fn a_stale_revision_changes_nothing(backend: &mut impl Backend) {
         assert_ne!(before.revision, old, "{key}");
         assert_eq!(
             refused(store, |batch| batch.delete(key.clone(), old)),
-            [key.clone()]
+            std::slice::from_ref(key)
         );
         let object = before.object.clone();
         assert_eq!(
             refused(store, |batch| batch.update(key.clone(), old, object)),
-            [key.clone()]
+            std::slice::from_ref(key)
         );
         assert_eq!(get(store, key), Some(before));
     }
@@ -271,7 +271,7 @@ fn a_stale_revision_changes_nothing(backend: &mut impl Backend) {
 fn a_deleted_key_is_neither_updated_nor_deleted(backend: &mut impl Backend) {
     let store = backend.store();
     apply(store, |batch| {
-        batch.create(pool_key("a"), pool("a", "10.0.0.0/16"))
+        batch.create(pool_key("a"), pool("a", "10.0.0.0/16"));
     });
     let old = revision(store, &pool_key("a"));
     apply(store, |batch| batch.delete(pool_key("a"), old));
@@ -325,7 +325,7 @@ fn a_revision_never_comes_again(backend: &mut impl Backend) {
 fn a_refused_batch_changes_nothing(backend: &mut impl Backend) {
     let store = backend.store();
     apply(store, |batch| {
-        batch.create(pool_key("a"), pool("a", "10.0.0.0/16"))
+        batch.create(pool_key("a"), pool("a", "10.0.0.0/16"));
     });
     let keys = refused(store, |batch| {
         batch.create(pool_key("b"), pool("b", "10.1.0.0/16"));
@@ -349,7 +349,7 @@ fn a_refused_batch_changes_nothing(backend: &mut impl Backend) {
 fn a_guard_refuses_what_changed_meanwhile(backend: &mut impl Backend) {
     let store = backend.store();
     apply(store, |batch| {
-        batch.create(pool_key("a"), pool("a", "10.0.0.0/16"))
+        batch.create(pool_key("a"), pool("a", "10.0.0.0/16"));
     });
     let old = revision(store, &pool_key("a"));
     let guarded = |guard: Guard| {
@@ -377,7 +377,7 @@ fn a_guard_refuses_a_new_block_that_was_not_seen(backend: &mut impl Backend) {
     let store = backend.store();
     for range in ["10.0.0.0/30", "10.0.0.8/29", "10.1.0.0/30"] {
         apply(store, |batch| {
-            batch.create(Key::Block(cidr(range)), block(range, "n"))
+            batch.create(Key::Block(cidr(range)), block(range, "n"));
         });
     }
     let claim = |network: &str, seen: &[&str]| {
@@ -504,7 +504,7 @@ fn blocks_with_room_are_found(backend: &mut impl Backend) {
     let mine = || RoomOf::Owner(owner("n"));
     for range in ["10.0.0.16/30", "10.0.0.4/30", "10.1.0.0/30"] {
         apply(store, |batch| {
-            batch.create(Key::Block(cidr(range)), block(range, "n"))
+            batch.create(Key::Block(cidr(range)), block(range, "n"));
         });
     }
     let (mut nobodys, others) = (block("10.0.0.8/30", "x"), block("10.0.0.12/30", "x"));
@@ -568,14 +568,15 @@ fn blocks_with_room_are_found(backend: &mut impl Backend) {
     );
 }
 
+fn floor(backend: &mut impl Backend) -> u64 {
+    ask(backend.store(), Want::Settings).settings().sequence_floor
+}
+
 fn the_floor_rises_with_a_deleted_block(backend: &mut impl Backend) {
     let key = Key::Block(cidr("10.0.0.0/30"));
     apply(backend.store(), |batch| {
         batch.create(key.clone(), block("10.0.0.0/30", "n"));
     });
-    fn floor(backend: &mut impl Backend) -> u64 {
-        ask(backend.store(), Want::Settings).settings().sequence_floor
-    }
     assert_eq!(floor(backend), 0);
     let old = revision(backend.store(), &key);
     apply(backend.store(), |batch| batch.delete(key.clone(), old));

@@ -32,6 +32,8 @@ mod read;
 mod record;
 mod room;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -185,6 +187,9 @@ impl FileStore {
     }
 
     /// Writes everything in the journal into the files, however little it is, so that they can be looked at or copied.
+    ///
+    /// # Panics
+    /// When the session was opened to read only.
     pub fn write_out(&mut self) -> Result<(), Error> {
         assert!(
             self.access == Access::Change,
