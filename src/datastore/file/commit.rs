@@ -142,7 +142,7 @@ impl FileStore {
             change => panic!("{change:?} is no change of {}", op.key),
         };
         let Some(new) = new else {
-            body.delete(&name, old.map_or(0, |block| block.sequence_number));
+            body.delete(&name, old.map_or(0, |block| block.sequence_number.saturating_add(1)));
             if let Some(owner) = old_owner {
                 let listed = self.is_listed(owner.as_ref(), cidr)?;
                 list(body, &room_entry(owner.as_ref(), cidr), listed, false);

@@ -59,8 +59,9 @@ impl FileStore {
             state,
             index,
         };
-        // The files are others now.
+        // The files are others now, and what the journal had to say about them is gone.
         self.seen.block_files = None;
+        self.seen.room.clear();
         self.seen.handle_map = None;
         let begun = self.journal.begin(header);
         if begun.is_err() {

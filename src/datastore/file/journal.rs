@@ -130,10 +130,10 @@ impl Journal {
         }
         self.read_to(self.capacity)?;
         let buffer = self.overlay.buffer();
-        for at in self.tail..buffer.len() {
-            if !buffer[at..].starts_with(RECORD_MAGIC) {
-                continue;
-            }
+        let mut start = self.tail;
+        while let Some(distance) = buffer[start..].iter().position(|&byte| byte == RECORD_MAGIC[0]) {
+            let at = start + distance;
+            start = at + 1;
             let later = |seq| seq >= self.next_seq;
             let found = record_at(buffer, at, self.capacity, self.header.generation, later);
             if let Found::Record { seq, .. } = found {

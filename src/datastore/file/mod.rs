@@ -32,6 +32,8 @@ mod read;
 mod record;
 mod room;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -158,7 +160,7 @@ impl FileStore {
         }
         locks.lock_file(&dir)?;
         let mut journal = Journal::open(&dir, access)?;
-        if journal.is_none() {
+        if journal.is_none() && may_create {
             create::refuse_lost_journal(&dir)?;
             create::create(&dir)?;
             journal = Journal::open(&dir, access)?;
@@ -182,6 +184,19 @@ impl FileStore {
             self.locks.release(&self.dir);
             self.locked = false;
         }
+    }
+
+    /// Writes everything in the journal into the files, however little it is, so that they can be looked at or copied.
+    ///
+    /// # Panics
+    /// When the session was opened to read only.
+    pub fn write_out(&mut self) -> Result<(), Error> {
+        assert!(
+            self.access == Access::Change,
+            "a session that only reads was asked to write the journal out"
+        );
+        self.lock_again()?;
+        self.cut()
     }
 
     fn lock_again(&mut self) -> Result<(), Error> {

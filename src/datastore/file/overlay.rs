@@ -125,8 +125,8 @@ impl Overlay {
 
     /// One more than the highest sequence number of a block that was deleted; 0: none was.
     pub(super) fn floor(&self) -> u64 {
-        let deleted = self.ops.iter().filter(|op| op.verb == OpVerb::Delete && op.sequence > 0);
-        deleted.map(|op| op.sequence.saturating_add(1)).max().unwrap_or(0)
+        let deleted = self.ops.iter().filter(|op| op.verb == OpVerb::Delete);
+        deleted.map(|op| op.sequence).max().unwrap_or(0)
     }
 
     fn is_of(&self, op: &Op, key: &str) -> bool {

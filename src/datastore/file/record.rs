@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! put 412 projectcalico.org/ippools/blue.json        the object, as its file holds it
-//! delete 0 ipam/blocks/10.88.3.64-26.json 1787…790   with the block's last sequence number; 0 for what is no block
+//! delete 0 ipam/blocks/10.88.3.64-26.json 1787…790   the lowest sequence number of a block from now on; else 0
 //! set 180 10.88.3.64/26 5 1787…790                   the attribute; ordinal and the block's new sequence number
 //! clear 0 10.88.3.64/26 5 1787…791
 //! handle-add 0 pods.4f2a90c1 10.88.3.64/26
@@ -31,7 +31,7 @@ pub(super) struct Op {
     pub(super) payload: Range<usize>,
     /// Of `set` and `clear`.
     pub(super) ordinal: u16,
-    /// Of `set`, `clear` and the deletion of a block: the block's sequence number.
+    /// Of `set` and `clear`: the block's new sequence number. Of `delete`: the lowest of any block from now on.
     pub(super) sequence: u64,
 }
 
@@ -175,8 +175,8 @@ impl Body {
         self.payload(value);
     }
 
-    pub(super) fn delete(&mut self, key: &str, sequence: u64) {
-        self.line(format_args!("delete 0 {key} {sequence}"));
+    pub(super) fn delete(&mut self, key: &str, floor: u64) {
+        self.line(format_args!("delete 0 {key} {floor}"));
     }
 
     pub(super) fn set(&mut self, block: Cidr, ordinal: u16, sequence: u64, attribute: &str) {
