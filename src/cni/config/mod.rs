@@ -143,8 +143,7 @@ impl NetConf {
     /// Code 1: an unknown version; 2: a key or value that is not supported; 4: `CNI_ARGS`; 6: the version is no text;
     /// 7: anything else.
     pub fn for_add(stdin: &Stdin<'_>, call: &Call, called_as: &str) -> Result<NetConf, Failure> {
-        let args = Args::strict(&call.args)?;
-        Self::whole(stdin, call.verb, args, called_as)
+        Self::whole(stdin, call.verb, &call.args, called_as)
     }
 
     /// Reads a configuration for STATUS: what ADD would refuse is refused. Runtimes leave `runtimeConfig` out here, so
@@ -153,7 +152,7 @@ impl NetConf {
     /// # Errors
     /// As [`Self::for_add`].
     pub fn for_status(stdin: &Stdin<'_>, called_as: &str) -> Result<NetConf, Failure> {
-        Self::whole(stdin, Verb::Status, Args::default(), called_as)
+        Self::whole(stdin, Verb::Status, "", called_as)
     }
 
     /// Reads a configuration for CHECK: the attachment, the store and `prevResult`, which is required.
@@ -205,11 +204,12 @@ impl NetConf {
         })
     }
 
-    fn whole(stdin: &Stdin<'_>, verb: Verb, args: Args, called_as: &str) -> Result<NetConf, Failure> {
+    fn whole(stdin: &Stdin<'_>, verb: Verb, args: &str, called_as: &str) -> Result<NetConf, Failure> {
         let root = &stdin.root;
         let name = stdin.name()?;
         let cni_version = stdin.version()?;
         cni_version.require(verb)?;
+        let args = Args::strict(args)?;
         let main_type = root.text("type")?;
         let ipam = root.section("ipam")?.ok_or_else(no_ipam)?;
         let runtime = root.section("runtimeConfig")?;
@@ -267,3 +267,6 @@ fn log_conf(root: &Section<'_, '_>, ipam: Option<&Section<'_, '_>>) -> Result<Lo
     }
     Ok(log)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 use proptest::prelude::*;
 
+use Kind::{Array, Bool, Null, Number};
+
 use super::*;
 
 fn parse(text: &str) -> Raw<'_> {
@@ -130,12 +132,11 @@ fn values_are_what_they_are_and_nothing_else() {
         .expect("list")
         .collect();
     let kinds: Vec<_> = list.iter().map(|value| value.kind()).collect();
-    use Kind::{Array, Bool, Null, Number, String};
     assert_eq!(
         kinds,
         [
             Number,
-            String,
+            Kind::String,
             Bool,
             Null,
             Kind::Object,
