@@ -77,7 +77,7 @@ impl<'a> Stdin<'a> {
 
     fn name(&self) -> Result<String, Failure> {
         let Some(name) = self.root.get("name") else {
-            return Err(Failure::config("has no `name`"));
+            return Err(Failure::config("`name` is missing"));
         };
         let text = name.string()?;
         if !is_identifier(&text) {
@@ -167,7 +167,7 @@ impl NetConf {
         let previous = stdin
             .root
             .get("prevResult")
-            .ok_or_else(|| Failure::config("has no `prevResult`, which CHECK needs"))?;
+            .ok_or_else(|| Failure::config("`prevResult` is missing, which CHECK needs"))?;
         conf.prev_result = Some(PrevResult::read(previous.raw)?);
         Ok(conf)
     }
@@ -242,7 +242,7 @@ impl NetConf {
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn no_ipam() -> Failure {
-    Failure::config("has no `ipam` section")
+    Failure::config("`ipam` is missing")
 }
 
 fn lock_timeout(ipam: Option<&Section<'_, '_>>) -> Result<Duration, Failure> {

@@ -1,5 +1,7 @@
 use log::LevelFilter::{Debug, Error, Info, Warn};
 
+use proptest::prelude::*;
+
 use super::*;
 
 mod choice;
@@ -96,9 +98,9 @@ fn a_network_has_a_name_that_names_nothing_else() {
     ] {
         refused(named(&format!("\"{bad}\"")), 7, "`name` is ");
     }
-    refused(named("null"), 7, "has no `name`");
+    refused(named("null"), 7, "`name` is missing");
     refused(named("5"), 7, "`name` is `5`; expected a string");
-    refused(add(r#"{"cniVersion":"1.0.0","ipam":{}}"#), 7, "has no `name`");
+    refused(add(r#"{"cniVersion":"1.0.0","ipam":{}}"#), 7, "`name` is missing");
 }
 
 #[test]
@@ -132,7 +134,7 @@ fn an_address_needs_an_ipam_section() {
                 "",
             )
         };
-        refused(conf(""), 7, "has no `ipam` section");
+        refused(conf(""), 7, "`ipam` is missing");
         for wrong in ["\"host-local\"", "[]", "5", "true"] {
             refused(conf(&format!(",\"ipam\":{wrong}")), 7, "`ipam` is ");
         }
@@ -192,4 +194,49 @@ fn logging_is_set_in_either_place_and_never_fails_a_call() {
     assert_eq!(log(r#""log_level":"INFO","#, r#""log_level":"""#), (Info, None));
     assert_eq!(log(r#""log_level":"loud","#, ""), (Warn, None));
     assert_eq!(log("", r#""log_level":"WARNING""#), (Warn, None));
+}
+
+const RICH: &str = r#"{"cniVersion":"1.1.0","name":"n","type":"calico","nodename":"a","etcd_endpoints":"http://a:2379",
+    "cni.dev/valid-attachments":[{"containerID":"a","ifname":"eth0"}],"args":{"cni":{"ips":["10.0.0.7"],"vm":{}}},
+    "runtimeConfig":{"ips":["fd00::7/64"],"ipRanges":[[{"subnet":"10.2.0.0/16"}]],
+      "io.kubernetes.cri.pod-annotations":{"cni.projectcalico.org/ipFamilies":"[\"IPv4\",\"IPv6\"]"}},
+    "prevResult":{"ips":[{"address":"10.0.0.5/24"}],"ip4":{"ip":"10.0.0.6/24"}},
+    "ipam":{"type":"host-affine","datastore":{"type":"file","path":"/s"},"subnet":"10.0.0.0/24","rangeStart":"10.0.0.5",
+      "ranges":[[{"subnet":"fd00::/64","gateway":"fd00::1"}]],"routes":[{"dst":"::/0","gw":"fd00::1","mtu":1400}],
+      "dns":{"nameservers":["10.0.0.53"]},"assign_ipv6":"true","gateway":["10.0.0.1"],"ipv4_pools":["blue","10.9.0.0/16"]}}"#;
+
+proptest! {
+    /// Fuzzed input ends in a value or in an error that says whose fault it is, whatever the verb.
+    #[test]
+    fn no_input_is_a_crash(
+        changes in prop::collection::vec((0..RICH.len(), any::<u8>(), any::<bool>()), 0..4),
+        args in "[A-Z=;,0-9./:]{0,20}",
+    ) {
+        let mut text = RICH.as_bytes().to_vec();
+        for (at, byte, swap) in changes {
+            let printable = b"{}[],:\"\\0n1/."[usize::from(byte) % 13];
+            if swap { text[at] = printable } else { text.insert(at, byte) }
+        }
+        let Ok(stdin) = Stdin::parse(&text) else { return Ok(()) };
+        for verb in [Verb::Add, Verb::Del, Verb::Check, Verb::Gc, Verb::Status] {
+            let call = Call { verb, container_id: "c".into(), netns: None, ifname: "e".into(), args: args.clone(), path: None };
+            let conf = match verb {
+                Verb::Add => NetConf::for_add(&stdin, &call, ""),
+                Verb::Status => NetConf::for_status(&stdin, ""),
+                Verb::Check => NetConf::for_check(&stdin, &call),
+                _ => NetConf::for_release(&stdin, &call),
+            };
+            let slots = conf.and_then(|conf| conf.ipam.slots(&conf.request).map(|slots| slots.len()));
+            if let Err(failure) = slots {
+                prop_assert!(matches!(failure.code.number(), 1 | 2 | 4 | 6 | 7 | 108), "{}", failure.msg);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_fuzzed_configuration_is_a_good_one() {
+    let conf = add(RICH).expect("good");
+    assert_eq!(conf.ipam.sets.len(), 3);
+    assert_eq!(conf.ipam.slots(&conf.request).expect("slots").len(), 3);
 }

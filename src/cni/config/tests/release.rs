@@ -135,8 +135,8 @@ fn a_check_needs_the_previous_result() {
             "IP=banana",
         )
     };
-    refused(check(""), 7, "has no `prevResult`, which CHECK needs");
-    refused(check(r#","prevResult":null"#), 7, "has no `prevResult`");
+    refused(check(""), 7, "`prevResult` is missing, which CHECK needs");
+    refused(check(r#","prevResult":null"#), 7, "`prevResult` is missing");
     refused(
         check(r#","prevResult":"nonsense""#),
         7,
