@@ -108,10 +108,16 @@ impl<'a> Object<'a> {
     /// A member's value, `null` or not. The key in its own letter case is preferred to others.
     #[must_use]
     pub fn get_or_null(&self, key: &str) -> Option<Raw<'a>> {
-        let last = |is_it: &dyn Fn(&str) -> bool| {
-            self.members.iter().rev().find(|(name, _)| is_it(name)).map(|(_, value)| *value)
-        };
-        last(&|name| name == key).or_else(|| last(&|name| name.eq_ignore_ascii_case(key)))
+        let mut other_case = None;
+        for (name, value) in self.members.iter().rev().filter(|(name, _)| name.len() == key.len()) {
+            if name == key {
+                return Some(*value);
+            }
+            if other_case.is_none() && name.eq_ignore_ascii_case(key) {
+                other_case = Some(*value);
+            }
+        }
+        other_case
     }
 
     /// All members, `null` ones and repeated ones included.

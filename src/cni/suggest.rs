@@ -11,7 +11,7 @@ pub(super) fn closest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
         .iter()
         .map(|known| (distance(&word, &plain(known)), *known))
         .min_by_key(|(distance, _)| *distance)
-        .filter(|(distance, _)| *distance <= 1.max(word.len() / 3))
+        .filter(|(distance, _)| *distance <= word.len().div_ceil(3))
         .map(|(_, known)| known)
 }
 
@@ -43,7 +43,7 @@ mod tests {
             ("block_size", Some("blockSize")),
             ("blocksize", Some("blockSize")),
             ("blokSize", Some("blockSize")),
-            ("cdir", None),
+            ("cdir", Some("cidr")),
             ("cidrs", Some("cidr")),
             ("nodeSelectors", Some("nodeSelector")),
             ("gateway", None),

@@ -107,7 +107,11 @@ pub(super) fn read(
     runtime: Option<&Section<'_, '_>>,
 ) -> Result<Vec<RangeSet>, Failure> {
     let mut sets = Vec::new();
-    if ipam.text("subnet")?.is_some() {
+    if ipam.given("subnet").is_none() {
+        if let Some(bound) = ["rangeStart", "rangeEnd"].into_iter().find(|key| ipam.given(key).is_some()) {
+            return Err(ipam.problem(format!("has `{bound}`, but no `subnet`")));
+        }
+    } else {
         let mut range = Range::read(ipam)?;
         // A gateway alone is this range's, wherever it lies; of several each has its own.
         if let [gateway] = gateways {

@@ -119,6 +119,13 @@ impl IpamConf {
                 None => return Err(self.no_room(address, slots.iter().find(|slot| fits(slot)))),
             }
         }
+        for family in Family::BOTH {
+            if self.switch(family) == Some(true) && !slots.iter().any(|slot| slot.family == family) {
+                return Err(Failure::config(format!(
+                    "an {family} address is to be assigned, but no range is {family}"
+                )));
+            }
+        }
         if slots.is_empty() {
             return Err(Failure::config(
                 "no address is to be assigned; `assign_ipv4` and `assign_ipv6` are false",

@@ -71,7 +71,7 @@ impl<'a> Stdin<'a> {
 
     fn name(&self) -> Result<String, Failure> {
         let Some(name) = self.root.get("name") else {
-            return Err(Failure::config("has no `name`"));
+            return Err(Failure::config("`name` is missing"));
         };
         let text = name.string()?;
         if !is_identifier(&text) {
@@ -134,8 +134,7 @@ impl NetConf {
     /// Code 1: an unknown version; 2: a key or value that is not supported; 4: `CNI_ARGS`; 6: the version is no text;
     /// 7: anything else.
     pub fn for_add(stdin: &Stdin<'_>, call: &Call, called_as: &str) -> Result<NetConf, Failure> {
-        let args = Args::strict(&call.args)?;
-        Self::whole(stdin, call.verb, args, called_as)
+        Self::whole(stdin, call.verb, &call.args, called_as)
     }
 
     /// Reads a configuration for STATUS: what ADD would refuse is refused. Runtimes leave `runtimeConfig` out here, so
@@ -144,7 +143,7 @@ impl NetConf {
     /// # Errors
     /// As [`Self::for_add`].
     pub fn for_status(stdin: &Stdin<'_>, called_as: &str) -> Result<NetConf, Failure> {
-        Self::whole(stdin, Verb::Status, Args::default(), called_as)
+        Self::whole(stdin, Verb::Status, "", called_as)
     }
 
     /// Reads a configuration for CHECK: the attachment, the store and `prevResult`, which is required.
@@ -159,7 +158,7 @@ impl NetConf {
         let previous = stdin
             .root
             .get("prevResult")
-            .ok_or_else(|| Failure::config("has no `prevResult`, which CHECK needs"))?;
+            .ok_or_else(|| Failure::config("`prevResult` is missing, which CHECK needs"))?;
         conf.prev_result = Some(PrevResult::read(previous.raw)?);
         Ok(conf)
     }
@@ -196,11 +195,12 @@ impl NetConf {
         })
     }
 
-    fn whole(stdin: &Stdin<'_>, verb: Verb, args: Args, called_as: &str) -> Result<NetConf, Failure> {
+    fn whole(stdin: &Stdin<'_>, verb: Verb, args: &str, called_as: &str) -> Result<NetConf, Failure> {
         let root = &stdin.root;
         let name = stdin.name()?;
         let cni_version = stdin.version()?;
         cni_version.require(verb)?;
+        let args = Args::strict(args)?;
         let main_type = root.text("type")?;
         let ipam = root.section("ipam")?.ok_or_else(no_ipam)?;
         let runtime = root.section("runtimeConfig")?;
@@ -229,7 +229,7 @@ impl NetConf {
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 
 fn no_ipam() -> Failure {
-    Failure::config("has no `ipam` section")
+    Failure::config("`ipam` is missing")
 }
 
 fn lock_timeout(ipam: Option<&Section<'_, '_>>) -> Result<Duration, Failure> {
@@ -251,3 +251,6 @@ fn log_conf(root: &Section<'_, '_>, ipam: Option<&Section<'_, '_>>) -> Result<Lo
     }
     Ok(log)
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,7 +27,8 @@ impl NodeConf {
         for section in [Some(root), ipam].into_iter().flatten() {
             node.nodename = name(section, "nodename")?.or(node.nodename);
             node.nodename_file = section.text("nodename_file")?.map(PathBuf::from).or(node.nodename_file);
-            node.nodename_file_optional |= section.bool("nodename_file_optional")?.unwrap_or(false);
+            // Nothing hangs on it here, so nothing fails for it.
+            node.nodename_file_optional |= matches!(section.bool("nodename_file_optional"), Ok(Some(true)));
         }
         node.hostname = name(root, "hostname")?;
         Ok(node)

@@ -221,9 +221,16 @@ impl<'a, 'p> Value<'a, 'p> {
 fn shown(raw: Raw<'_>) -> String {
     const SHOWN_MAX: usize = 80;
     let text = raw.string().unwrap_or_else(|| raw.source());
-    let mut shown: String = text.chars().take(SHOWN_MAX).flat_map(char::escape_debug).collect();
-    if text.chars().nth(SHOWN_MAX).is_some() {
-        shown.push('…');
+    let mut shown = String::new();
+    for (count, c) in text.chars().enumerate() {
+        match c {
+            _ if count == SHOWN_MAX => {
+                shown.push('…');
+                break;
+            }
+            '"' | '\'' | '\\' => shown.push(c),
+            _ => shown.extend(c.escape_debug()),
+        }
     }
     shown
 }

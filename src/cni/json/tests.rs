@@ -1,5 +1,7 @@
 use proptest::prelude::*;
 
+use Kind::{Array, Bool, Null, Number};
+
 use super::*;
 
 fn parse(text: &str) -> Raw<'_> {
@@ -127,8 +129,7 @@ fn values_are_what_they_are_and_nothing_else() {
         .expect("list")
         .collect();
     let kinds: Vec<_> = list.iter().map(|value| value.kind()).collect();
-    use Kind::{Array, Bool, Null, Number, String};
-    assert_eq!(kinds, [Number, String, Bool, Null, Kind::Object, Array, Number, Number, Number]);
+    assert_eq!(kinds, [Number, Kind::String, Bool, Null, Kind::Object, Array, Number, Number, Number]);
     let numbers: Vec<_> = list.iter().map(|value| value.unsigned()).collect();
     assert_eq!(numbers, [Some(1), None, None, None, None, None, None, None, None]);
     assert_eq!(list[2].bool(), Some(true));
