@@ -1,1 +1,3 @@
-fn main() {}
+//! Everything that is tested from outside the crate, as one binary: it links once. A module per subject.
+
+mod conformance;
