@@ -1,3 +1,4 @@
-//! Tests of what the parts do together, each module a subject.
+//! The integration tests: one binary, a module per subject.
 
+mod conformance;
 mod datastore_contract;
