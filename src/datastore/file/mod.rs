@@ -1,8 +1,8 @@
 //! The file store: readable JSON under one lock, changed only through a redo journal.
 //!
-//! Read [`journal`] and [`header`] first (what a commit leaves on disk), then [`commit`] and [`cut`], then [`read`]. In
-//! short: a commit is one record and one flush of the journal; the files are written when the journal is
-//! [cut](cut), about once in a hundred commits; every reader lays the journal over the files.
+//! Read `journal` and `header` first (what a commit leaves on disk), then `commit` and `cut`, then `read`. In short: a
+//! commit is one record and one flush of the journal; the files are written when the journal is cut, about once in a
+//! hundred commits; every reader lays the journal over the files.
 //!
 //! # System calls of a steady ADD
 //!
@@ -30,7 +30,7 @@
 //! - `state`, `index` and `room` are derived. The journal's header says which `state` and `index` belong to it; others
 //!   are made anew, never believed. `room` is a hint.
 //! - *Absent* is `ENOENT` and nothing else.
-//! - Only [`lock`] waits, and nothing here asks for the time of day.
+//! - Only `lock` waits, and nothing here asks for the time of day.
 
 mod codec;
 mod commit;

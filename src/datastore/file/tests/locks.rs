@@ -96,6 +96,7 @@ fn a_long_walk_keeps_nobody_waiting_and_sees_every_block_whole() {
         run_in_place(store.settle());
     }
     assign(&mut store, &ranges[3], "early");
+    store.write_out().expect("written out");
     drop(store);
     let mut reader = bench.reader();
     let meanwhile = std::cell::Cell::new(true);
