@@ -312,7 +312,8 @@ enum SmallChange {
 /// How `old` becomes `new` with one change of one ordinal; found by doing it.
 fn small_change(mut old: IpamBlock, new: &IpamBlock) -> Option<SmallChange> {
     let sequence = new.sequence_number;
-    if sequence != old.sequence_number + 1 || old.allocations.len() != new.allocations.len() {
+    if old.sequence_number.checked_add(1) != Some(sequence) || old.allocations.len() != new.allocations.len()
+    {
         return None;
     }
     let mut differing = (0u16..)

@@ -246,17 +246,27 @@ pub(super) fn make_path(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Flushes the entry of a directory in its parent, and so on to the root. Those that were there before may be of a
-/// kind or owner that refuses; only the parent of the store must not.
+/// Flushes the entry of a directory in its parent, and so on to the root: any of them may just have been made. Those
+/// that were there before may be of a kind or owner that does not let us.
 pub(super) fn sync_ancestors(path: &Path) -> Result<(), Error> {
     let path = std::path::absolute(path).map_err(|source| io_error(Verb::Inspect, path, source))?;
-    for (distance, ancestor) in path.ancestors().skip(1).enumerate() {
-        let synced = File::open(ancestor).and_then(|dir| dir.sync_all());
-        if let (Err(source), 0) = (synced, distance) {
-            return Err(io_error(Verb::Sync, ancestor, source));
+    for ancestor in path.ancestors().skip(1) {
+        match File::open(ancestor).and_then(|dir| dir.sync_all()) {
+            Err(source) if !is_refusal(&source) => return Err(io_error(Verb::Sync, ancestor, source)),
+            _ => {}
         }
     }
     Ok(())
+}
+
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::PermissionDenied
+            | io::ErrorKind::InvalidInput
+            | io::ErrorKind::Unsupported
+            | io::ErrorKind::ReadOnlyFilesystem
+    )
 }
 
 /// An open file of the store, found to be safe.

@@ -99,7 +99,7 @@ impl Journal {
                         self.damaged(format!("the record of commit {next} holds no operation at byte {at}"))
                     })?;
                     self.tail = end;
-                    self.next_seq = next + 1;
+                    self.next_seq = next.wrapping_add(1);
                 }
                 Found::Needs(len) => self.read_to(len)?,
                 Found::Nothing => break,
@@ -200,7 +200,7 @@ impl Journal {
         let record = finished(body, self.header.generation, seq);
         let end = self.tail + record.len();
         let mut written = record;
-        written.extend_from_slice(&mark(self.header.generation, seq + 1));
+        written.extend_from_slice(&mark(self.header.generation, seq.wrapping_add(1)));
         let buffer = self.overlay.buffer_mut();
         buffer.truncate(self.tail);
         buffer.extend_from_slice(&written);
@@ -212,7 +212,7 @@ impl Journal {
             return Err(self.take_back(error));
         }
         self.tail = end;
-        self.next_seq = seq + 1;
+        self.next_seq = seq.wrapping_add(1);
         self.flushed |= durability == Durability::Power;
         Ok(())
     }

@@ -1,12 +1,28 @@
 //! The file store: readable JSON under one lock, changed only through a redo journal.
 //!
-//! Read [`journal`] and [`header`] first (what a commit leaves on disk), then [`commit`] and [`cut`], then [`read`]. In
-//! short: a commit is one record and one flush of the journal; the files are written when the journal is
-//! [cut](cut), about once in a hundred commits; every reader lays the journal over the files.
+//! Read `journal` and `header` first (what a commit leaves on disk), then `commit` and `cut`, then `read`. In short: a
+//! commit is one record and one flush of the journal; the files are written when the journal is cut, about once in a
+//! hundred commits; every reader lays the journal over the files.
 //!
 //! # System calls of a steady ADD
 //!
-//! SYSCALLS
+//! From opening to the answer, with everything written out at the last cut; one flush, and no walk of a directory.
+//!
+//! | calls | on | for |
+//! | --- | --- | --- |
+//! | `openat`, `statx`, `fstatfs`, `flock` | the directory | to be found, safe, local, and ours alone |
+//! | `openat2`, `statx`, `flock`, `pwrite` | `lock` | the second lock, and a note for who waits |
+//! | `openat2`, `statx`, `pread` | `journal` | its first 16 KiB; one more `pread` for each further 16 KiB in use |
+//! | `openat2`, `statx`, `pread`, `close` | `state` | configuration, pools, reservations; none while the journal has them |
+//! | `openat2`, `statx`, 2 `pread`, `close` | `index` | whether the handle holds something: first line and one page |
+//! | `openat2` | the host's node | absent, as a rule |
+//! | `openat2`, `fstat`, 2 `fcntl`, 2 `getdents64`, `close` | `ipam/room/<host>` | a block with room |
+//! | `openat2`, `statx`, `pread`, `close` | the block | which address |
+//! | `pwrite`, `fdatasync` | `journal` | the commit |
+//! | 3 `close` | journal, lock, directory | after the answer is out |
+//!
+//! That is 34, and 3 after the answer. A DEL has no node and no list of blocks with room, but looks for the journal and
+//! for the block's entry in that list: 28. The handle's blocks are read through `index`.
 //!
 //! # Invariants
 //!
@@ -14,7 +30,7 @@
 //! - `state`, `index` and `room` are derived. The journal's header says which `state` and `index` belong to it; others
 //!   are made anew, never believed. `room` is a hint.
 //! - *Absent* is `ENOENT` and nothing else.
-//! - Only [`lock`] waits, and nothing here asks for the time of day.
+//! - Only `lock` waits, and nothing here asks for the time of day.
 
 mod codec;
 mod commit;
@@ -34,6 +50,7 @@ mod room;
 mod state;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
