@@ -1,1 +1,3 @@
-fn main() {}
+//! Integration tests, in one binary: a module per subject.
+
+mod engine;
