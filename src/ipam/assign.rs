@@ -138,6 +138,11 @@ impl<D: Datastore> Ipam<D> {
                 (address.expect("the search took the block into the draft"), block)
             };
             let pool = policy.pool_of(block).map(Pool::of);
+            if let Some(pool) = pool.as_ref().filter(|_| !held_before) {
+                // Another network may keep addresses of the pool back at this very moment.
+                let (key, revision) = policy.subnet_reservation_of(&pool.name);
+                draft.rest_on(key, revision);
+            }
             addresses.push(AssignedAddress { address, pool, held_before });
         }
         Ok((draft, policy, Assigned { addresses }))
