@@ -98,11 +98,19 @@ impl<D: Datastore> Ipam<D> {
             self.take_over(request, takeover).await?;
         }
         let mut attempts = Attempts::default();
+        let mut looked_again = false;
         loop {
-            let (draft, policy, assigned) = self.plan(request).await?;
+            let (draft, policy, assigned) = match self.plan(request).await {
+                // What was read step by step may never have stood together.
+                Err(Error::Exhausted { .. }) if !looked_again && !self.is_alone() => {
+                    looked_again = true;
+                    continue;
+                }
+                planned => planned?,
+            };
             let changes = draft.len() > 0;
             match self.write(draft, &policy.reserved, &mut attempts).await? {
-                Next::StartOver => {}
+                Next::StartOver => looked_again = false,
                 Next::Done => {
                     if !changes {
                         self.store.make_durable().await?;
@@ -111,6 +119,11 @@ impl<D: Datastore> Ipam<D> {
                 }
             }
         }
+    }
+
+    /// Whether nobody else can change the store during a call: its lock is held, and nothing is half-written.
+    pub(super) fn is_alone(&self) -> bool {
+        self.store.is_atomic() && self.store.is_one_machine()
     }
 
     async fn plan(&mut self, request: &Assign<'_>) -> Result<(Draft, Policy, Assigned), Error> {
