@@ -219,7 +219,7 @@ fn blocks_that_change_hands() -> Vec<Scenario> {
 /// What only guards keep apart: stores that merely look at guards cannot.
 pub(crate) fn of_guards() -> Vec<Scenario> {
     let own_pool = |host: &str, id: &str, range: &str, block| {
-        let asked = PoolAsked { pool: pool(range, range, block), name_given: false };
+        let asked = PoolAsked { pool: pool(range, range, block), name_given: false, block_size_given: false };
         Act::Add(Ask { pools: vec![asked], ..Ask::new(host, id) })
     };
     let gateway = Ask { gateways: Some(vec![ip("10.0.0.2")]), ..Ask::new("a", "x") };
