@@ -4,12 +4,13 @@ use std::os::unix::fs::FileExt;
 
 use nix::fcntl::OFlag;
 
-use super::dir::{Dir, OpenFile, io_error};
+use super::dir::Dir;
 use super::header::{
     BadHeader, Found, HEADER_BYTES, Header, MARK_BYTES, RECORD_HEAD_BYTES, RECORD_MAGIC, VERSION, mark,
     record_at, record_head,
 };
 use super::layout::JOURNAL;
+use super::open_file::{OpenFile, io_error};
 use super::overlay::Overlay;
 use super::record::Body;
 use super::{Access, Durability};

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use nix::fcntl::OFlag;
 
 use super::Access;
-use super::dir::{Dir, io_error};
+use super::dir::Dir;
+use super::open_file::io_error;
 use crate::datastore::{Error, Verb};
 
 /// The name of the lock file.

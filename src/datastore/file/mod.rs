@@ -32,6 +32,7 @@
 //! - *Absent* is `ENOENT` and nothing else.
 //! - Only `lock` waits, and nothing here asks for the time of day.
 
+mod change;
 mod codec;
 mod commit;
 mod create;
@@ -43,10 +44,12 @@ mod index;
 mod journal;
 mod layout;
 mod lock;
+mod open_file;
 mod overlay;
 mod read;
 mod record;
 mod room;
+mod slots;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -162,7 +165,7 @@ impl FileStore {
                 dir::make_path(&options.path)?;
                 match Dir::open_store(&options.path)? {
                     Some(dir) => dir,
-                    None => return Err(dir::vanished(&options.path)),
+                    None => return Err(open_file::vanished(&options.path)),
                 }
             }
         };
@@ -182,7 +185,7 @@ impl FileStore {
             create::create(&dir)?;
             journal = Journal::open(&dir, access)?;
         }
-        let journal = journal.ok_or_else(|| dir::vanished(&dir.path_of(layout::JOURNAL)))?;
+        let journal = journal.ok_or_else(|| open_file::vanished(&dir.path_of(layout::JOURNAL)))?;
         Ok(Some(FileStore {
             options: options.clone(),
             access,
