@@ -43,7 +43,6 @@ pub(crate) struct World {
     /// The revisions that interim values got, by client.
     interim: BTreeMap<(usize, Key), Revision>,
     kind: Kind,
-    one_machine: bool,
 }
 
 #[derive(Debug)]
@@ -63,7 +62,6 @@ impl World {
             late: BTreeMap::new(),
             interim: BTreeMap::new(),
             kind,
-            one_machine: false,
         }
     }
 
@@ -233,7 +231,7 @@ impl Datastore for Sim {
     }
 
     fn is_one_machine(&self) -> bool {
-        self.world.borrow().one_machine
+        false
     }
 }
 
