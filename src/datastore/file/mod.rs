@@ -119,8 +119,9 @@ pub enum IfAbsent {
 pub struct FileStore {
     options: Options,
     access: Access,
-    dir: Dir,
+    /// Let go before the directory: who waits for both finds the second free.
     locks: Locks,
+    dir: Dir,
     locked: bool,
     journal: Journal,
     /// Whether the settings had to be read from the objects; then the next commit writes the copy anew.
