@@ -96,6 +96,7 @@ impl Locks {
     }
 
     /// Tries at once, then ever more rarely. False: somebody else held it all the time.
+    #[expect(clippy::disallowed_methods, reason = "this is the one home of waiting")]
     fn acquire(&self, file: &File) -> Result<bool, Error> {
         let mut deadline = None;
         let mut wait = WAIT_MIN;
