@@ -52,6 +52,7 @@ mod room;
 mod slots;
 mod state;
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "the tests do to files what befalls them")]
 mod tests;
 mod walk;
 

@@ -8,7 +8,7 @@ fn one_session_changes_and_many_read() {
     let bench = Bench::new();
     let changing = bench.change();
     for access in [Access::Change, Access::Read] {
-        match bench.try_open(access) {
+        match bench.open_at_once(access) {
             Err(error @ Error::Locked { .. }) => assert_eq!(
                 error.to_string(),
                 format!(
@@ -21,7 +21,7 @@ fn one_session_changes_and_many_read() {
     }
     drop(changing);
     let (_one, _other) = (bench.reader(), bench.reader());
-    assert!(matches!(bench.try_open(Access::Change), Err(Error::Locked { .. })));
+    assert!(matches!(bench.open_at_once(Access::Change), Err(Error::Locked { .. })));
 }
 
 #[test]
@@ -29,8 +29,8 @@ fn a_removed_lock_file_still_excludes() {
     let bench = Bench::new();
     let changing = bench.change();
     fs::remove_file(bench.file("lock")).expect("removed");
-    assert!(matches!(bench.try_open(Access::Change), Err(Error::Locked { .. })));
-    assert!(matches!(bench.try_open(Access::Read), Err(Error::Locked { .. })));
+    assert!(matches!(bench.open_at_once(Access::Change), Err(Error::Locked { .. })));
+    assert!(matches!(bench.open_at_once(Access::Read), Err(Error::Locked { .. })));
     drop(changing);
     drop(bench.reader());
     assert!(!bench.file("lock").exists(), "a reader does not make it");
@@ -69,7 +69,7 @@ fn an_unlocked_session_sees_what_others_changed_meanwhile() {
     let refused = run_in_place(first.commit(batch)).expect("answers");
     assert!(matches!(refused, Commit::Refused(_)), "{refused:?}");
     assert!(ask(&mut first, Want::Held(handle("b"))).held().0.is_some());
-    assert!(matches!(bench.try_open(Access::Read), Err(Error::Locked { .. })), "it is locked again");
+    assert!(matches!(bench.open_at_once(Access::Read), Err(Error::Locked { .. })), "it is locked again");
     first.unlock();
     drop(bench.reader());
 }
@@ -112,5 +112,5 @@ fn a_long_walk_keeps_nobody_waiting_and_sees_every_block_whole() {
     assert!(blocks.iter().all(|block| block.problem().is_none()));
     assert!(!found(&ranges[3]).expect("the block").attributes.is_empty());
     assert!(found(&ranges[70]).expect("the block").attributes.contains(&attribute("late")));
-    assert!(matches!(bench.try_open(Access::Change), Err(Error::Locked { .. })), "it is locked again");
+    assert!(matches!(bench.open_at_once(Access::Change), Err(Error::Locked { .. })), "it is locked again");
 }
