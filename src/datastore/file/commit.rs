@@ -82,6 +82,9 @@ impl FileStore {
         {
             return Ok(Some(Revision(block.sequence_number)));
         }
+        if let Some(known) = self.seen.setting_revisions.as_ref().filter(|_| state::holds(key)) {
+            return Ok(known.iter().find(|(known, _)| known == key).map(|(_, revision)| *revision));
+        }
         Ok(self.entry(key)?.map(|entry| entry.revision))
     }
 
@@ -253,6 +256,7 @@ impl FileStore {
     fn remember(&mut self, batch: Batch) {
         self.state_is_stale = false;
         self.seen.settings = None;
+        self.seen.setting_revisions = None;
         // What a handle holds follows from the blocks.
         self.seen.handles.clear();
         for op in batch.ops {

@@ -66,7 +66,7 @@ use journal::Journal;
 use lock::Locks;
 use room::RoomSeen;
 
-use super::{Answer, Batch, Commit, Datastore, Error, Settings, Want};
+use super::{Answer, Batch, Commit, Datastore, Error, Key, Revision, Settings, Want};
 use crate::api::HandleId;
 use crate::api::calico::IpamBlock;
 use crate::net::Cidr;
@@ -139,6 +139,8 @@ struct Seen {
     handles: BTreeMap<HandleId, Option<Held>>,
     /// As they are now.
     settings: Option<Settings>,
+    /// The revisions of the settings, whenever those were read: all that most commits ask of them again.
+    setting_revisions: Option<Vec<(Key, Revision)>>,
     /// The names in the directory of blocks, without the journal.
     block_files: Option<Vec<Cidr>>,
     /// What the index would say, where it could not be used.
