@@ -1,4 +1,5 @@
 //! The integration tests: one binary, a module per subject.
 
+mod cli;
 mod conformance;
 mod datastore_contract;
