@@ -2,3 +2,6 @@
 
 mod conformance;
 mod datastore_contract;
+mod plugin;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,4 @@
+//! The built plugin from outside: a process per call, as runtimes and main plugins make them.
+
+mod blocks;
+mod together;

@@ -1,0 +1,4 @@
+//! What several tests need to set the scene.
+
+pub(crate) mod cni;
+pub(crate) mod store;
