@@ -273,11 +273,7 @@ impl Answer {
         let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
         assert!(object["cniVersion"].is_string(), "{object}");
         assert!(!text("msg").is_empty(), "{object}");
-        Refusal {
-            code: object["code"].as_u64().expect("a code"),
-            msg: text("msg"),
-            details: text("details"),
-        }
+        Refusal { code: object["code"].as_u64().expect("a code"), msg: text("msg"), details: text("details") }
     }
 }
 

@@ -2,3 +2,4 @@
 
 pub(crate) mod cni;
 pub(crate) mod store;
+pub(crate) mod strace;

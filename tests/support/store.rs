@@ -99,14 +99,18 @@ impl View {
 
     /// The addresses of a container, on whatever network and interface.
     pub(crate) fn of_container(&self, container: &str) -> Vec<IpAddr> {
-        let of_it = |(address, holder): (&IpAddr, &Holder)| (holder.container == container).then_some(*address);
+        let of_it =
+            |(address, holder): (&IpAddr, &Holder)| (holder.container == container).then_some(*address);
         self.held.iter().filter_map(of_it).collect()
     }
 
     /// How many blocks are affine to each host.
     pub(crate) fn blocks_of(&self, node: &str) -> usize {
         let owner = format!("host:{node}");
-        self.blocks.iter().filter(|block| block.affinity.as_ref().is_some_and(|a| a.to_string() == owner)).count()
+        self.blocks
+            .iter()
+            .filter(|block| block.affinity.as_ref().is_some_and(|a| a.to_string() == owner))
+            .count()
     }
 }
 

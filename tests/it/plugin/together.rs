@@ -13,7 +13,8 @@ fn a_hundred_containers_start_and_stop_at_once_on_a_store_that_does_not_exist_ye
     let lab = Lab::new();
     let pools = json!([{ "cidr": "10.71.64.0/18" }, { "cidr": "fd71:64::/64" }]);
     let network = Network::new("pods", &lab.store(), &pools);
-    let calls = |verb: &str| -> Vec<Call> { (0..100).map(|n| network.call(verb, &format!("u{n}"))).collect() };
+    let calls =
+        |verb: &str| -> Vec<Call> { (0..100).map(|n| network.call(verb, &format!("u{n}"))).collect() };
 
     let answers = at_once(&calls("ADD"));
     let given = all_different(answers.into_iter().flat_map(Answer::addresses));
@@ -39,9 +40,8 @@ fn adds_and_deletions_at_once_on_several_hosts_never_share_an_address() {
     let network = network.unflushed();
     // As many hosts as there are blocks, which all reach for one at the same instant.
     for round in 0..3 {
-        let calls: Vec<Call> = (0..16)
-            .map(|n| network.on(&format!("n{n}")).call("ADD", &format!("r{round}-n{n}")))
-            .collect();
+        let calls: Vec<Call> =
+            (0..16).map(|n| network.on(&format!("n{n}")).call("ADD", &format!("r{round}-n{n}"))).collect();
         all_different(at_once(&calls).into_iter().map(Answer::address));
     }
     let view = View::of(&lab.store()).is_sound();
@@ -69,8 +69,12 @@ fn adds_and_deletions_at_once_on_several_hosts_never_share_an_address() {
         }
     }
     let view = View::of(&lab.store()).is_sound();
-    let late: BTreeSet<IpAddr> =
-        view.held.iter().filter(|(_, holder)| holder.container.starts_with("late")).map(|(a, _)| *a).collect();
+    let late: BTreeSet<IpAddr> = view
+        .held
+        .iter()
+        .filter(|(_, holder)| holder.container.starts_with("late"))
+        .map(|(a, _)| *a)
+        .collect();
     assert_eq!(late, given);
     assert_eq!(view.held.len(), 16 + given.len());
 }
