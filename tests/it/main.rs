@@ -4,3 +4,6 @@ mod cli;
 mod conformance;
 mod datastore_contract;
 mod engine;
+mod plugin;
+#[path = "../support/mod.rs"]
+mod support;
