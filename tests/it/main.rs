@@ -2,3 +2,4 @@
 
 mod conformance;
 mod datastore_contract;
+mod tidy;
