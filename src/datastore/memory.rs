@@ -57,6 +57,13 @@ impl Memory {
                 Answer::Held(handle, blocks)
             }
             Want::Affinities(owner) => self.all(|key| matches!(key, Key::Affinity(o, _) if o == owner)),
+            Want::AffinityCidrs(owner) => {
+                let of_owner = |key: &Key| match key {
+                    Key::Affinity(named, cidr) if named == owner => Some(*cidr),
+                    _ => None,
+                };
+                Answer::Cidrs(self.objects.keys().filter_map(of_owner).collect())
+            }
             Want::AllAffinities => self.all(|key| matches!(key, Key::Affinity(..))),
             Want::Blocks(within) => self.all(|key| matches!(key, Key::Block(cidr) if cidr.overlaps(*within))),
             Want::AllBlocks => self.all(|key| matches!(key, Key::Block(_))),
@@ -179,6 +186,7 @@ impl Memory {
 pub fn is_of(of: &RoomOf, owner: Option<&Affinity>) -> bool {
     match of {
         RoomOf::Owner(wanted) => owner == Some(wanted),
+        RoomOf::Nobody => owner.is_none(),
         RoomOf::AllBut(left_out) => owner != Some(left_out),
     }
 }

@@ -74,6 +74,8 @@ pub enum Want {
     Held(HandleId),
     /// All affinities of one owner.
     Affinities(Affinity),
+    /// The CIDRs of the blocks that an owner records an affinity to, whatever its state. Cheaper than the records.
+    AffinityCidrs(Affinity),
     /// All affinities.
     AllAffinities,
     /// The CIDRs of all blocks that overlap a network.
@@ -103,6 +105,8 @@ pub enum Want {
 pub enum RoomOf {
     /// Those affine to one owner.
     Owner(Affinity),
+    /// Those affine to nobody.
+    Nobody,
     /// Those affine to anybody but one owner, and those affine to nobody.
     AllBut(Affinity),
 }
@@ -118,7 +122,7 @@ pub enum Answer {
     Held(Option<Entry>, Vec<Entry>),
     /// To a want for several objects, in the order of their keys.
     Objects(Vec<Entry>),
-    /// To [`Want::BlockCidrs`] and [`Want::Room`].
+    /// To [`Want::BlockCidrs`], [`Want::AffinityCidrs`] and [`Want::Room`].
     Cidrs(Vec<Cidr>),
 }
 

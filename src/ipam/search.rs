@@ -15,7 +15,7 @@ use super::{Block, Error, owner, refusal, walk};
 use crate::api::calico::{AffinityState, BlockAffinity, IpamHandle};
 use crate::api::{Affinity, HandleId};
 use crate::datastore::{self, Datastore, Entry, Key, Revision, RoomOf, Want};
-use crate::net::{AddrSet, Cidr};
+use crate::net::{AddrSet, Cidr, Family};
 
 /// How long a block is its host's before another host may take it over empty. Source: the reference engine.
 const RECLAIM_AGE_MIN: Duration = Duration::from_secs(60);
@@ -66,6 +66,13 @@ impl<D: Datastore> Search<'_, D> {
         if let Some(found) = self.own_with_room(areas, &me, &mut damaged).await? {
             return Ok(found);
         }
+        let strict = self.policy.config.affinity_rule == AffinityRule::Strict;
+        if !strict
+            && self.is_at_the_limit(&me, wanted.family).await?
+            && let Some(found) = self.nobodys(areas, &mut damaged).await?
+        {
+            return Ok(found);
+        }
         let mut owned = self.affinities(&me, areas).await?;
         if let Some(found) = self.unfinished(areas, &mut owned, &me, &mut damaged).await? {
             return Ok(found);
@@ -86,7 +93,6 @@ impl<D: Datastore> Search<'_, D> {
                 return Ok(found);
             }
         }
-        let strict = self.policy.config.affinity_rule == AffinityRule::Strict;
         if !strict {
             if let Some(found) = self.borrowed(areas, &me, &mut damaged).await? {
                 return Ok(found);
@@ -110,6 +116,29 @@ impl<D: Datastore> Search<'_, D> {
             (true, false, _) => None,
         };
         Err(refusal::exhausted(self, areas, wanted, limit).await?)
+    }
+
+    /// Whether the host has as many blocks as it may. Looks at names only, which tell where no claim is ever half-way.
+    async fn is_at_the_limit(&mut self, me: &Affinity, family: Family) -> Result<bool, Error> {
+        if !self.store.is_atomic() {
+            return Ok(false);
+        }
+        let cidrs =
+            self.store.read(&[Want::AffinityCidrs(me.clone())]).await?.pop().map(datastore::Answer::cidrs);
+        let of_family = cidrs.unwrap_or_default().iter().filter(|cidr| cidr.family() == family).count();
+        Ok(of_family >= self.limit())
+    }
+
+    /// A block of nobody's that has room. Such a block is a host's own in all but name: using it takes nothing from
+    /// others, so it needs no second look at the host's blocks, and a host beyond its limit is served as fast as below.
+    async fn nobodys(&mut self, areas: &[Area], damaged: &mut Option<Error>) -> Result<Option<Found>, Error> {
+        for cidr in self.room(RoomOf::Nobody, areas, ROOM_FIRST).await? {
+            if let Some(found) = self.usable(cidr, areas, damaged).await? {
+                return Ok(Some(found));
+            }
+            self.correct_room(cidr);
+        }
+        Ok(None)
     }
 
     fn limit(&self) -> usize {

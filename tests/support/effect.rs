@@ -79,6 +79,9 @@ fn sees(want: &Want, key: &Key, comes_or_goes: bool, state: &Memory) -> bool {
             _ => false,
         },
         Want::Affinities(owner) => matches!(key, Key::Affinity(written, _) if written == owner),
+        Want::AffinityCidrs(owner) => {
+            comes_or_goes && matches!(key, Key::Affinity(written, _) if written == owner)
+        }
         Want::AllAffinities => matches!(key, Key::Affinity(..)),
         Want::BlockCidrs(network) => comes_or_goes && block_in(*network),
         Want::Blocks(network) => block_in(*network),

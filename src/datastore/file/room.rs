@@ -27,6 +27,7 @@ impl FileStore {
     pub(super) fn room(&mut self, of: &RoomOf, within: &[Cidr], enough: usize) -> Result<Vec<Cidr>, Error> {
         let folders: Vec<String> = match of {
             RoomOf::Owner(owner) => vec![room_of(Some(owner))],
+            RoomOf::Nobody => vec![room_of(None)],
             RoomOf::AllBut(left_out) => {
                 let left_out = room_of(Some(left_out));
                 self.folders(ROOM)?

@@ -1,0 +1,1 @@
+//! A disk that fails or is full, at every system call that could notice.

@@ -1,0 +1,5 @@
+//! What several tests need to set the scene.
+
+pub(crate) mod cni;
+pub(crate) mod store;
+pub(crate) mod strace;
