@@ -12,3 +12,4 @@ mod engine;
 mod plugin;
 #[path = "../support/mod.rs"]
 mod support;
+mod tidy;
