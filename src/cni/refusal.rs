@@ -52,7 +52,6 @@ fn code(error: &Error) -> Code {
         },
         Error::NoNewBlock { limit, .. } => limit_code(*limit),
         Error::Choice(ChoiceError::Unknown { .. }) => Code::NoPool,
-        Error::Choice(ChoiceError::Selector { .. }) => Code::PoolsConflict,
         Error::OutsidePools { .. } => Code::AddressOutsidePools,
         Error::Taken { .. }
         | Error::Cooling { .. }
@@ -60,7 +59,9 @@ fn code(error: &Error) -> Code {
         | Error::GatewayTaken { .. } => Code::AddressTaken,
         Error::KeptBack { .. } => Code::AddressReserved,
         Error::StrictAffinity { .. } => Code::StrictAffinity,
-        Error::PoolsOverlap { .. } | Error::PoolDiffers { .. } => Code::PoolsConflict,
+        Error::PoolsOverlap { .. }
+        | Error::PoolDiffers { .. }
+        | Error::Choice(ChoiceError::Selector { .. }) => Code::PoolsConflict,
         Error::Contended { .. } => Code::TryAgainLater,
         Error::DamagedBlock { .. } => Code::StoreDamaged,
         Error::Name(_) => Code::InvalidConfig,

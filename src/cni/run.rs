@@ -316,7 +316,7 @@ fn owner(conf: &NetConf, call: &Call, host: &Host) -> Owner {
 
 /// This host: its name by the configuration, the node-name file, or the kernel, in that order.
 fn this_host(node: &NodeConf) -> Result<Host, Failure> {
-    let name = HostName::new(node_name(node)?).map_err(|error| Failure::config(error))?;
+    let name = HostName::new(node_name(node)?).map_err(Failure::config)?;
     log::debug!("this host is `{name}` in the store");
     Ok(Host { name, boot: host::boot_id() })
 }

@@ -99,11 +99,19 @@ impl<D: Datastore> Ipam<D> {
             self.take_over(request, takeover).await?;
         }
         let mut attempts = Attempts::default();
+        let mut looked_again = false;
         loop {
-            let (draft, policy, assigned) = self.plan(request).await?;
+            let (draft, policy, assigned) = match self.plan(request).await {
+                // What was read step by step may never have stood together.
+                Err(Error::Exhausted { .. }) if !looked_again && !self.is_alone() => {
+                    looked_again = true;
+                    continue;
+                }
+                planned => planned?,
+            };
             let changes = draft.len() > 0;
             match self.write(draft, &policy.reserved, &mut attempts).await? {
-                Next::StartOver => {}
+                Next::StartOver => looked_again = false,
                 Next::Done => {
                     if !changes {
                         self.store.make_durable().await?;
@@ -112,6 +120,11 @@ impl<D: Datastore> Ipam<D> {
                 }
             }
         }
+    }
+
+    /// Whether nobody else can change the store during a call: its lock is held, and nothing is half-written.
+    pub(super) fn is_alone(&self) -> bool {
+        self.store.is_atomic() && self.store.is_one_machine()
     }
 
     pub(super) async fn plan(&mut self, request: &Assign<'_>) -> Result<(Draft, Policy, Assigned), Error> {
@@ -141,6 +154,11 @@ impl<D: Datastore> Ipam<D> {
                 (address.expect("the search took the block into the draft"), block)
             };
             let pool = policy.pool_of(block).map(Pool::of);
+            if let Some(pool) = pool.as_ref().filter(|_| !held_before) {
+                // Another network may keep addresses of the pool back at this very moment.
+                let (key, revision) = policy.subnet_reservation_of(&pool.name);
+                draft.rest_on(key, revision);
+            }
             addresses.push(AssignedAddress { address, pool, held_before });
         }
         Ok((draft, policy, Assigned { addresses }))

@@ -51,12 +51,23 @@ pub enum Finding {
         found: u32,
     },
     /// A block is kept for an owner that has no record of it: the owner does not find it.
-    #[error("block {block} is affine to `{owner}`, which has no confirmed record of it")]
+    #[error("block {block} is affine to `{owner}`, which has no record of it")]
     UnrecordedAffinity {
         /// The block.
         block: Cidr,
         /// Its owner.
         owner: Affinity,
+    },
+    /// A block is kept for an owner whose record of it is not confirmed: others do not route it there. The owner
+    /// confirms it when it next uses the block.
+    #[error("block {block} is affine to `{owner}`, whose record of it is {state}")]
+    UnconfirmedAffinity {
+        /// The block.
+        block: Cidr,
+        /// Its owner.
+        owner: Affinity,
+        /// What the record says.
+        state: &'static str,
     },
     /// An owner records a block that is not its own, or does not exist. The owner's next claim corrects it.
     #[error("`{owner}` records a {state} affinity to block {block}, which is not its own")]
@@ -76,7 +87,9 @@ impl Finding {
     #[must_use]
     pub fn mends_itself(&self) -> bool {
         match self {
-            Finding::Overcounted { .. } | Finding::StaleAffinity { .. } => true,
+            Finding::Overcounted { .. }
+            | Finding::StaleAffinity { .. }
+            | Finding::UnconfirmedAffinity { .. } => true,
             Finding::UnrecordedAffinity { .. }
             | Finding::DamagedBlock { .. }
             | Finding::OverlappingBlocks { .. }
@@ -169,9 +182,14 @@ fn look_at(
         }
     }
     if let Some(owner) = block.affinity() {
-        let record = affinities.get(&(cidr, owner.clone()));
-        if record.is_none_or(|record| record.state != AffinityState::Confirmed) {
-            findings.push(Finding::UnrecordedAffinity { block: cidr, owner: owner.clone() });
+        let owner = owner.clone();
+        match affinities.get(&(cidr, owner.clone())) {
+            None => findings.push(Finding::UnrecordedAffinity { block: cidr, owner }),
+            Some(record) if record.state != AffinityState::Confirmed => {
+                let state = state_name(record);
+                findings.push(Finding::UnconfirmedAffinity { block: cidr, owner, state });
+            }
+            Some(_) => {}
         }
     }
     findings

@@ -34,7 +34,7 @@ impl<D: Datastore> Ipam<D> {
     pub async fn could_assign(&mut self, request: &super::Assign<'_>) -> Result<(), Error> {
         // A container that cannot exist holds nothing, so that a free address is looked for.
         let mut owner = request.owner.clone();
-        owner.attachment.container_id = "-".to_owned();
+        owner.attachment.container_id = String::from("-");
         self.plan(&super::Assign { owner: &owner, ..*request }).await.map(drop)
     }
 

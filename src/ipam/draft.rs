@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::block::Block;
 use crate::api::calico::{AffinityState, BlockAffinity, IpPool, IpReservation, IpamHandle};
 use crate::api::{Affinity, HandleId};
-use crate::datastore::{Batch, Change, Key, Object, Op, Revision, RoomHint, Takeover};
+use crate::datastore::{Batch, Change, Guard, Key, Object, Op, Revision, RoomHint, Takeover};
 use crate::net::{AddrSet, Cidr};
 
 /// The changes of one attempt. Pure: it is filled with what was read.
@@ -14,8 +14,9 @@ pub(super) struct Draft {
     settings: Vec<Op>,
     blocks: BTreeMap<Cidr, BlockDraft>,
     handles: BTreeMap<HandleId, HandleDraft>,
-    affinities: Vec<Op>,
+    affinities: BTreeMap<Key, Op>,
     room: Vec<RoomHint>,
+    rests_on: BTreeMap<Key, Option<Revision>>,
 }
 
 #[derive(Debug)]
@@ -112,21 +113,30 @@ impl Draft {
         let key = Key::Affinity(owner.clone(), block);
         let pending = Some(BlockAffinity::new(AffinityState::Pending).into());
         let op = match stored {
-            None => Op { key, change: Change::Create(BlockAffinity::default().into()), interim: pending },
+            None => Op {
+                key: key.clone(),
+                change: Change::Create(BlockAffinity::default().into()),
+                interim: pending,
+            },
             Some((revision, affinity)) => {
                 let interim = (affinity.state != AffinityState::Pending).then_some(pending).flatten();
                 let confirmed = BlockAffinity { state: AffinityState::Confirmed, ..affinity };
-                Op { key, change: Change::Update(revision, confirmed.into()), interim }
+                Op { key: key.clone(), change: Change::Update(revision, confirmed.into()), interim }
             }
         };
-        self.affinities.push(op);
+        self.affinities.insert(key, op);
     }
 
     /// Gives an affinity up.
     pub(super) fn drop_affinity(&mut self, owner: &Affinity, block: Cidr, revision: Revision) {
         let interim = Some(Object::from(BlockAffinity::new(AffinityState::PendingDeletion)));
         let key = Key::Affinity(owner.clone(), block);
-        self.affinities.push(Op { key, change: Change::Delete(revision), interim });
+        self.affinities.insert(key.clone(), Op { key, change: Change::Delete(revision), interim });
+    }
+
+    /// The draft holds only while something that it does not change stands as it was read; `None`: is absent.
+    pub(super) fn rest_on(&mut self, key: Key, revision: Option<Revision>) {
+        self.rests_on.insert(key, revision);
     }
 
     pub(super) fn create_pool(&mut self, pool: &IpPool) {
@@ -180,14 +190,23 @@ impl Draft {
                 (None, true) => continue,
                 _ if !draft.block.is_changed() => continue,
                 (Some(revision), false) => batch.update(key, revision, draft.block.wire().clone()),
-                (None, false) => batch.create(key, draft.block.wire().clone()),
+                (None, false) => {
+                    // A pool may have been replaced meanwhile, and its range cut into blocks of another size.
+                    batch.guards.push(Guard::NothingNewIn(cidr, Vec::new()));
+                    batch.create(key, draft.block.wire().clone());
+                }
             }
             let has_room = !draft.delete && draft.block.next_free(reserved).is_some();
             batch.room.retain(|hint| hint.block != cidr);
             batch.room.push(RoomHint { block: cidr, owner: draft.block.affinity().cloned(), has_room });
         }
         batch.ops.extend(shrinking.into_iter().filter_map(handle_op));
-        batch.ops.extend(self.affinities);
+        batch.ops.extend(self.affinities.into_values());
+        for (key, revision) in self.rests_on {
+            if !batch.ops.iter().any(|op| op.key == key) {
+                batch.guards.push(Guard::Unchanged(key, revision));
+            }
+        }
         batch
     }
 }

@@ -143,7 +143,7 @@ impl<D: Datastore> Ipam<D> {
     async fn refuse_if_taken(
         &mut self,
         policy: &Policy,
-        draft: &Draft,
+        draft: &mut Draft,
         pool: &Pool,
         handle: &HandleId,
         gateway: IpAddr,
@@ -152,7 +152,10 @@ impl<D: Datastore> Ipam<D> {
             return Ok(());
         };
         let read = self.store.read(&[Want::Object(Key::Block(cidr))]).await?.pop();
-        let Some(entry) = read.and_then(crate::datastore::Answer::object) else {
+        let entry = read.and_then(crate::datastore::Answer::object);
+        // Nobody may take it between this look and the reservation.
+        draft.rest_on(Key::Block(cidr), entry.as_ref().map(|entry| entry.revision));
+        let Some(entry) = entry else {
             return Ok(());
         };
         let (_, block) = checked(entry, policy)?;

@@ -8,7 +8,7 @@ use super::reservation;
 use crate::api::calico::{IpPool, IpReservation, Node};
 use crate::api::{Affinity, HostName};
 use crate::clock::Timestamp;
-use crate::datastore::{Entry, Revision, Settings, Takeover};
+use crate::datastore::{Entry, Key, Revision, Settings, Takeover};
 use crate::net::{AddrSet, Cidr, Family};
 
 /// Rules, pools and reservations of an attempt.
@@ -56,6 +56,14 @@ impl Policy {
     /// The pool that a block or address range lies in, whatever its state.
     pub(super) fn pool_of(&self, cidr: Cidr) -> Option<&IpPool> {
         self.pools.iter().find(|pool| pool.spec.cidr.contains(cidr))
+    }
+
+    /// Where the reservation of a pool's own addresses stands, and as what it was read; `None`: it does not exist.
+    pub(super) fn subnet_reservation_of(&self, pool: &str) -> (Key, Option<Revision>) {
+        let name = reservation::subnet_reservation_name(pool);
+        let stored = self.reservations.iter().find(|(_, stored)| stored.name() == name);
+        let revision = stored.and_then(|(revision, _)| *revision);
+        (Key::Reservation(name), revision)
     }
 
     /// What cannot be handed out automatically in a pool: reservations, and all outside of the network's ranges.

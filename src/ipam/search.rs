@@ -66,13 +66,13 @@ impl<D: Datastore> Search<'_, D> {
         if let Some(found) = self.own_with_room(areas, &me, &mut damaged).await? {
             return Ok(found);
         }
-        let owned = self.affinities(&me, areas).await?;
+        let mut owned = self.affinities(&me, areas).await?;
+        if let Some(found) = self.unfinished(areas, &mut owned, &me, &mut damaged).await? {
+            return Ok(found);
+        }
         let may_claim = self.policy.config.auto_allocate_blocks;
         let below_limit = owned.of_family < self.limit();
         if may_claim && below_limit {
-            if let Some(found) = self.unfinished(areas, &owned, &me, &mut damaged).await? {
-                return Ok(found);
-            }
             if let Some(found) = self.new_block(areas, Some(&me)).await? {
                 return Ok(found);
             }
@@ -82,7 +82,7 @@ impl<D: Datastore> Search<'_, D> {
         }
         // Nothing so far rests on more than hints: now the host's blocks themselves are looked at.
         for cidr in owned.in_areas.iter().map(|(cidr, ..)| *cidr) {
-            if let Some(found) = self.usable(cidr, areas, &mut damaged).await? {
+            if let Some(found) = self.own(cidr, &me, areas, &mut damaged).await? {
                 return Ok(found);
             }
         }
@@ -138,7 +138,7 @@ impl<D: Datastore> Search<'_, D> {
                     continue;
                 }
                 seen.push(*cidr);
-                if let Some(found) = self.usable(*cidr, areas, damaged).await? {
+                if let Some(found) = self.own(*cidr, me, areas, damaged).await? {
                     return Ok(Some(found));
                 }
                 self.correct_room(*cidr);
@@ -167,6 +167,47 @@ impl<D: Datastore> Search<'_, D> {
         Ok(answer.map(datastore::Answer::cidrs).unwrap_or_default())
     }
 
+    /// As [`Search::usable`], for a block that may be the host's own: nothing is given from it behind a record that
+    /// others take for no claim. Where a batch may stop half-way, or other writers share the store, such records occur.
+    async fn own(
+        &mut self,
+        cidr: Cidr,
+        me: &Affinity,
+        areas: &[Area],
+        damaged: &mut Option<Error>,
+    ) -> Result<Option<Found>, Error> {
+        if self.store.is_atomic() && self.store.is_one_machine() {
+            return self.usable(cidr, areas, damaged).await;
+        }
+        let wants = [Want::Object(Key::Block(cidr)), Want::Object(Key::Affinity(me.clone(), cidr))];
+        let mut answers = self.store.read(&wants).await?.into_iter().map(datastore::Answer::object);
+        let (block, record) = (answers.next().flatten(), answers.next().flatten());
+        match self.take_in(cidr, block) {
+            Ok(()) => {}
+            Err(error) if is_damage(&error) => {
+                damaged.get_or_insert(error);
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        }
+        let Some(block) = self.draft.block(cidr) else {
+            return Ok(None);
+        };
+        let is_mine = block.affinity() == Some(me);
+        let found = free_in(block, areas);
+        if found.is_some() && is_mine {
+            self.confirm_if_needed(me, cidr, record);
+        }
+        Ok(found)
+    }
+
+    fn confirm_if_needed(&mut self, me: &Affinity, cidr: Cidr, record: Option<Entry>) {
+        let record: Option<(Revision, BlockAffinity)> = record.map(|entry| (entry.revision, entry.into()));
+        if record.as_ref().is_none_or(|(_, record)| record.state != AffinityState::Confirmed) {
+            self.draft.confirm(me, cidr, record);
+        }
+    }
+
     /// Takes a block in and says which of its addresses is next, if one is. A damaged block is noted and passed over.
     async fn usable(
         &mut self,
@@ -187,13 +228,19 @@ impl<D: Datastore> Search<'_, D> {
     /// Takes a block into the draft. `None`: it does not exist.
     pub(super) async fn load(&mut self, cidr: Cidr) -> Result<Option<&mut Block>, Error> {
         if self.draft.block(cidr).is_none() {
-            let Some(entry) = self.object(Key::Block(cidr)).await? else {
-                return Ok(None);
-            };
-            let (revision, block) = checked(entry, self.policy)?;
-            return Ok(Some(self.draft.load_block(revision, block)));
+            let entry = self.object(Key::Block(cidr)).await?;
+            self.take_in(cidr, entry)?;
         }
         Ok(self.draft.block(cidr))
+    }
+
+    /// Takes a block that was read into the draft, unless it is there already.
+    fn take_in(&mut self, cidr: Cidr, entry: Option<Entry>) -> Result<(), Error> {
+        if let Some(entry) = entry.filter(|_| self.draft.block(cidr).is_none()) {
+            let (revision, block) = checked(entry, self.policy)?;
+            self.draft.load_block(revision, block);
+        }
+        Ok(())
     }
 
     async fn object(&mut self, key: Key) -> Result<Option<Entry>, Error> {
@@ -217,19 +264,18 @@ impl<D: Datastore> Search<'_, D> {
     }
 
     /// Claims that a process of this host began and did not finish, or gave up half-way: finished now, or undone.
+    /// Those that are undone no longer count towards the limit.
     async fn unfinished(
         &mut self,
         areas: &[Area],
-        owned: &Owned,
+        owned: &mut Owned,
         me: &Affinity,
         damaged: &mut Option<Error>,
     ) -> Result<Option<Found>, Error> {
+        let may_create = self.policy.config.auto_allocate_blocks && owned.of_family <= self.limit();
         let unfinished =
             owned.in_areas.iter().filter(|(_, _, record)| record.state != AffinityState::Confirmed);
         for (cidr, revision, record) in unfinished {
-            let Some(area) = areas.iter().find(|area| area.pool.cidr.contains(*cidr)) else {
-                continue;
-            };
             let keeper = match self.load(*cidr).await {
                 Ok(block) => block.map(|block| block.affinity().cloned()),
                 Err(error) if is_damage(&error) => {
@@ -239,28 +285,50 @@ impl<D: Datastore> Search<'_, D> {
                 Err(error) => return Err(error),
             };
             match keeper {
-                None if cidr.prefix() == area.pool.block_prefix
-                    && self.ledger(*cidr).await?.is_free(*cidr) =>
-                {
-                    let block = self.made(*cidr, Some(me));
-                    let Some(found) = free_in(&block, areas) else {
-                        continue;
-                    };
-                    self.draft.create_block(block);
-                    self.draft.confirm(me, *cidr, Some((*revision, record.clone())));
-                    return Ok(Some(found));
-                }
                 Some(Some(keeper)) if keeper == *me => {
+                    self.draft.confirm(me, *cidr, Some((*revision, record.clone())));
                     let found = self.draft.block(*cidr).and_then(|block| free_in(block, areas));
                     if found.is_some() {
-                        self.draft.confirm(me, *cidr, Some((*revision, record.clone())));
                         return Ok(found);
                     }
                 }
-                _ => self.draft.drop_affinity(me, *cidr, *revision),
+                None => match self.room_for_claimed(areas, *cidr).await? {
+                    Space::Free if may_create => {
+                        let block = self.made(*cidr, Some(me));
+                        let Some(found) = free_in(&block, areas) else {
+                            continue;
+                        };
+                        self.draft.create_block(block);
+                        self.draft.confirm(me, *cidr, Some((*revision, record.clone())));
+                        return Ok(Some(found));
+                    }
+                    // It may have come into being just now.
+                    Space::Free | Space::Itself => {}
+                    Space::Taken => {
+                        self.draft.drop_affinity(me, *cidr, *revision);
+                        owned.of_family -= 1;
+                    }
+                },
+                Some(_) => {
+                    self.draft.drop_affinity(me, *cidr, *revision);
+                    owned.of_family -= 1;
+                }
             }
         }
         Ok(None)
+    }
+
+    /// What stands where a block was claimed that was not found.
+    async fn room_for_claimed(&mut self, areas: &[Area], cidr: Cidr) -> Result<Space, Error> {
+        let fits = |area: &Area| area.pool.cidr.contains(cidr) && area.pool.block_prefix == cidr.prefix();
+        let stored = self.store.read(&[Want::BlockCidrs(cidr)]).await?.pop();
+        let stored = stored.map(datastore::Answer::cidrs).unwrap_or_default();
+        let drafted = self.draft.blocks().any(|block| block.cidr().overlaps(cidr));
+        Ok(match stored.as_slice() {
+            [] if !drafted && areas.iter().any(fits) => Space::Free,
+            [one] if *one == cidr => Space::Itself,
+            _ => Space::Taken,
+        })
     }
 
     /// A block that does not exist yet, in the first pool that has space for one.
@@ -566,6 +634,16 @@ struct Owned {
     of_family: usize,
     /// Those in the pools that may serve, with their records.
     in_areas: Vec<(Cidr, Revision, BlockAffinity)>,
+}
+
+/// What stands where a block was claimed.
+enum Space {
+    /// Nothing: the block can be made.
+    Free,
+    /// The block, after all.
+    Itself,
+    /// Something else, or no pool: the claim is void.
+    Taken,
 }
 
 /// What is carved out of pools. The one place that decides whether a CIDR is free.

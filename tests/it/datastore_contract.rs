@@ -3,23 +3,28 @@
 //! A backend is added by implementing `Backend` and naming it in `contract!`.
 
 mod backends;
+#[expect(clippy::disallowed_methods, reason = "it does to files what befalls them")]
 mod model;
+mod things;
 
 use std::collections::BTreeSet;
 
 use host_affine::api::calico::{
-    AffinityState, Attribute, AttributeFields, BlockAffinity, IpPool, IpPoolSpec, IpReservation,
-    IpReservationSpec, IpamBlock, IpamConfiguration, IpamConfigurationSpec, IpamHandle, Node, NodeSpec,
+    AffinityState, BlockAffinity, IpReservation, IpReservationSpec, IpamBlock, IpamConfiguration,
+    IpamConfigurationSpec, IpamHandle, Node, NodeSpec,
 };
-use host_affine::api::{Affinity, HandleId, HostName, ObjectMeta};
+use host_affine::api::{Affinity, HandleId, ObjectMeta};
 use host_affine::clock::Timestamp;
 use host_affine::datastore::{
     Answer, Batch, Commit, Datastore, Entry, Guard, Key, Object, Revision, RoomHint, RoomOf, Takeover, Want,
-    run_in_place,
 };
 use host_affine::net::Cidr;
 
 use backends::{Backend, Between, InFiles, InMemory};
+use things::{
+    apply, ask, attribute, block, cidr, commit, get, handle, holding, host, objects, owner, plain, pool,
+    pool_key, refused, revision,
+};
 
 macro_rules! contract {
     ($($promise:ident),* $(,)?) => {
@@ -50,108 +55,6 @@ contract![
     the_floor_rises_with_a_deleted_block,
     a_batch_without_operations_is_applied,
 ];
-
-// What the tests store.
-
-fn cidr(text: &str) -> Cidr {
-    text.parse().expect(text)
-}
-
-fn host(name: &str) -> HostName {
-    HostName::new(name).expect(name)
-}
-
-fn owner(name: &str) -> Affinity {
-    host(name).into()
-}
-
-fn handle(name: &str) -> HandleId {
-    HandleId::new(name).expect(name)
-}
-
-fn attribute(handle: &str, pod: &str) -> Attribute {
-    Attribute::new(&AttributeFields {
-        handle_id: Some(handle.into()),
-        active_owner: Some([("pod".to_owned(), pod.to_owned())].into()),
-        ..AttributeFields::default()
-    })
-}
-
-fn block(range: &str, of: &str) -> IpamBlock {
-    IpamBlock::new(cidr(range), Some(owner(of)), Timestamp::from_nanos(7_000_000_000), 1000)
-}
-
-fn pool(name: &str, range: &str) -> IpPool {
-    IpPool::new(name, IpPoolSpec::new(cidr(range)))
-}
-
-fn holding(blocks: &[(&str, u32)]) -> IpamHandle {
-    IpamHandle {
-        block: blocks.iter().map(|(range, count)| (cidr(range), *count)).collect(),
-        ..IpamHandle::default()
-    }
-}
-
-fn pool_key(name: &str) -> Key {
-    Key::Pool(name.to_owned())
-}
-
-// What the tests do.
-
-fn ask<D: Datastore>(store: &mut D, want: Want) -> Answer {
-    let answers = run_in_place(store.read(&[want])).expect("the store reads");
-    answers.into_iter().next().expect("one answer to one want")
-}
-
-fn get<D: Datastore>(store: &mut D, key: &Key) -> Option<Entry> {
-    ask(store, Want::Object(key.clone())).object()
-}
-
-fn revision<D: Datastore>(store: &mut D, key: &Key) -> Revision {
-    get(store, key).unwrap_or_else(|| panic!("{key} is absent")).revision
-}
-
-fn commit<D: Datastore>(store: &mut D, batch: Batch) -> Commit {
-    run_in_place(store.commit(batch)).expect("the store commits")
-}
-
-fn apply<D: Datastore>(store: &mut D, fill: impl FnOnce(&mut Batch)) {
-    let mut batch = Batch::default();
-    fill(&mut batch);
-    assert_eq!(commit(store, batch), Commit::Applied);
-}
-
-/// The keys that stood in the way.
-fn refused<D: Datastore>(store: &mut D, fill: impl FnOnce(&mut Batch)) -> Vec<Key> {
-    let mut batch = Batch::default();
-    fill(&mut batch);
-    match commit(store, batch) {
-        Commit::Refused(conflicts) => conflicts.into_iter().map(|conflict| conflict.key).collect(),
-        other => panic!("not refused: {other:?}"),
-    }
-}
-
-/// An object without what differs between stores: the revision that some carry.
-fn plain(mut entry: Entry) -> Entry {
-    fn clear(metadata: &mut ObjectMeta) {
-        metadata.resource_version = None;
-    }
-    match &mut entry.object {
-        Object::Configuration(object) => clear(&mut object.metadata),
-        Object::Pool(object) => clear(&mut object.metadata),
-        Object::Reservation(object) => clear(&mut object.metadata),
-        Object::Node(object) => clear(&mut object.metadata),
-        Object::Block(_) | Object::Affinity(_) | Object::Handle(_) | Object::Takeover(_) => {}
-    }
-    entry.revision = Revision(0);
-    entry
-}
-
-fn objects<D: Datastore>(store: &mut D, want: Want) -> Vec<Entry> {
-    ask(store, want).objects().into_iter().map(plain).collect()
-}
-
-// The promises.
 
 fn what_was_created_is_read(backend: &mut impl Backend) {
     let affinity_key = Key::Affinity(owner("n"), cidr("10.0.0.0/30"));

@@ -1,7 +1,14 @@
 //! The integration tests: one binary, a module per subject.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests make files, measure nothing by their clocks, and read their variables"
+)]
+
+mod cli;
 mod conformance;
 mod datastore_contract;
+mod engine;
 mod plugin;
 #[path = "../support/mod.rs"]
 mod support;

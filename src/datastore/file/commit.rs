@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::codec::{encode, stamp};
+use super::change::{SmallChange, small_change, weight};
+use super::codec::{compact, encode, stamp};
 use super::header::RECORD_HEAD_BYTES;
 use super::layout::{STATE, path};
 use super::record::Body;
 use super::room::room_entry;
 use super::{Access, FileStore, state};
 use crate::api::HandleId;
-use crate::api::calico::{IpamBlock, IpamHandle};
+use crate::api::calico::IpamHandle;
 use crate::datastore::{BATCH_MAX, Batch, Change, Commit, Conflict, Error, Guard, Key, Object, Op, Revision};
 use crate::net::Cidr;
 
@@ -80,6 +81,9 @@ impl FileStore {
             && let Some(block) = self.seen.blocks.get(cidr)
         {
             return Ok(Some(Revision(block.sequence_number)));
+        }
+        if let Some(known) = self.seen.setting_revisions.as_ref().filter(|_| state::holds(key)) {
+            return Ok(known.iter().find(|(known, _)| known == key).map(|(_, revision)| *revision));
         }
         Ok(self.entry(key)?.map(|entry| entry.revision))
     }
@@ -170,7 +174,7 @@ impl FileStore {
                 body.set(cidr, ordinal, new.sequence_number, attribute.as_json());
             }
             Some(SmallChange::Clear(ordinal)) => body.clear(cidr, ordinal, new.sequence_number),
-            None => body.put(&name, &super::codec::compact(&**new)),
+            None => body.put(&name, &compact(&**new)),
         }
         let owner = new.affinity.as_ref();
         if let Some(old_owner) = old_owner.filter(|old_owner| old_owner.as_ref() != owner) {
@@ -252,6 +256,7 @@ impl FileStore {
     fn remember(&mut self, batch: Batch) {
         self.state_is_stale = false;
         self.seen.settings = None;
+        self.seen.setting_revisions = None;
         // What a handle holds follows from the blocks.
         self.seen.handles.clear();
         for op in batch.ops {
@@ -301,52 +306,6 @@ fn list(body: &mut Body, entry: &str, listed: bool, has_room: bool) {
         (true, false) => body.delete(entry, 0),
         (true, true) | (false, false) => {}
     }
-}
-
-/// A change of one ordinal, which says all that is new in a block.
-enum SmallChange {
-    Set(u16),
-    Clear(u16),
-}
-
-/// How `old` becomes `new` with one change of one ordinal; found by doing it.
-fn small_change(mut old: IpamBlock, new: &IpamBlock) -> Option<SmallChange> {
-    let sequence = new.sequence_number;
-    if sequence != old.sequence_number + 1 || old.allocations.len() != new.allocations.len() {
-        return None;
-    }
-    let mut differing = (0u16..)
-        .zip(old.allocations.iter().zip(&new.allocations))
-        .filter(|(_, (old, new))| old.is_some() != new.is_some())
-        .map(|(ordinal, (_, new))| (ordinal, *new));
-    let ((ordinal, allocation), None) = (differing.next()?, differing.next()) else {
-        return None;
-    };
-    drop(differing);
-    let (change, done) = match allocation {
-        Some(index) => {
-            let attribute = new.attributes.get(usize::from(index))?;
-            (SmallChange::Set(ordinal), old.set(ordinal, attribute, sequence))
-        }
-        None => (SmallChange::Clear(ordinal), old.clear(ordinal, sequence)),
-    };
-    (done && old == *new).then_some(change)
-}
-
-/// How much a block gives to others: less after any release, even one that lets the address cool down, or hands it
-/// over to the owner's alternate.
-fn weight(block: &IpamBlock) -> usize {
-    let of_attribute = |index: &u16| {
-        let Some(attribute) = block.attributes.get(usize::from(*index)) else {
-            return 1;
-        };
-        let fields = attribute.fields();
-        1 + usize::from(fields.handle_id.is_some())
-            + usize::from(fields.active_owner.is_some())
-            + usize::from(fields.alternate_owner.is_some())
-    };
-    usize::from(block.affinity.is_some())
-        + block.allocations.iter().flatten().map(of_attribute).sum::<usize>()
 }
 
 /// Whether a block that a batch writes has so many addresses of a handle. One that it does not write is not looked at.

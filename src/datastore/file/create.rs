@@ -1,10 +1,11 @@
 //! Making a store, and telling a new one from one that lost its journal.
 
 use super::cut::format_text;
-use super::dir::{Dir, io_error, sync_ancestors};
+use super::dir::{Dir, sync_ancestors};
 use super::header::Header;
 use super::journal::JOURNAL_BYTES;
 use super::layout::{FORMAT, JOURNAL, TEMPORARY, WITH_JOURNAL};
+use super::open_file::io_error;
 use crate::datastore::{Error, Verb};
 
 /// Refuses a directory without a journal that has something of a store in it. What belongs to others is no matter.

@@ -9,10 +9,11 @@ use std::fs::File;
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
 use super::codec::compact;
-use super::dir::{Dir, io_error};
+use super::dir::Dir;
 use super::handles::HandleMap;
 use super::header::{Header, VERSION};
 use super::layout::{BLOCKS, FORMAT, ROOM, STATE, TEMPORARY, block_path, cidr_of_file, fnv1a};
+use super::open_file::io_error;
 use super::overlay::Latest;
 use super::record::OpVerb;
 use super::{FileStore, index};

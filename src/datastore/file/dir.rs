@@ -14,10 +14,8 @@ use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, OpenHow, ResolveFlag, open, openat, o
 use nix::sys::stat::{FchmodatFlags, Mode, fchmodat, mkdirat};
 use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, unlinkat};
 
+use super::open_file::{OpenFile, check_owner, failed, io_error, is_symlink, not_a_file, unsafe_because};
 use crate::datastore::{Error, Verb};
-
-/// The largest file that is read at once. A block of 4,096 addresses takes about 2 MiB.
-const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// What every open has: a FIFO does not block it, and no child inherits it.
 const ALWAYS: OFlag =
@@ -246,104 +244,25 @@ pub(super) fn make_path(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Flushes the entry of a directory in its parent, and so on to the root. Those that were there before may be of a
-/// kind or owner that refuses; only the parent of the store must not.
+/// Flushes the entry of a directory in its parent, and so on to the root: any of them may just have been made. Those
+/// that were there before may be of a kind or owner that does not let us.
 pub(super) fn sync_ancestors(path: &Path) -> Result<(), Error> {
     let path = std::path::absolute(path).map_err(|source| io_error(Verb::Inspect, path, source))?;
-    for (distance, ancestor) in path.ancestors().skip(1).enumerate() {
-        let synced = File::open(ancestor).and_then(|dir| dir.sync_all());
-        if let (Err(source), 0) = (synced, distance) {
-            return Err(io_error(Verb::Sync, ancestor, source));
+    for ancestor in path.ancestors().skip(1) {
+        match File::open(ancestor).and_then(|dir| dir.sync_all()) {
+            Err(source) if !is_refusal(&source) => return Err(io_error(Verb::Sync, ancestor, source)),
+            _ => {}
         }
     }
     Ok(())
 }
 
-/// An open file of the store, found to be safe.
-#[derive(Debug)]
-pub(super) struct OpenFile {
-    pub(super) file: File,
-    pub(super) path: PathBuf,
-    /// In bytes, when it was opened.
-    pub(super) size: u64,
-}
-
-impl OpenFile {
-    fn checked(file: File, path: PathBuf) -> Result<Self, Error> {
-        let metadata = file.metadata().map_err(|source| io_error(Verb::Inspect, &path, source))?;
-        if !metadata.is_file() {
-            return Err(not_a_file(&path));
-        }
-        check_owner(&path, &metadata)?;
-        if metadata.mode() & 0o022 != 0 {
-            return Err(unsafe_because(
-                &path,
-                format!("others may write to it (mode {:03o})", metadata.mode() & 0o777),
-            ));
-        }
-        Ok(Self { file, size: metadata.len(), path })
-    }
-
-    /// All of it.
-    pub(super) fn read(&self) -> Result<Vec<u8>, Error> {
-        if self.size > FILE_BYTES_MAX {
-            return Err(Error::Damaged {
-                path: self.path.clone(),
-                problem: format!(
-                    "has {} bytes; no file of a store has more than {FILE_BYTES_MAX}",
-                    self.size
-                ),
-            });
-        }
-        let size = usize::try_from(self.size).unwrap_or(usize::MAX);
-        self.read_at(0, size)
-    }
-
-    /// So many bytes from an offset on.
-    pub(super) fn read_at(&self, offset: u64, len: usize) -> Result<Vec<u8>, Error> {
-        let mut content = vec![0; len];
-        self.file
-            .read_exact_at(&mut content, offset)
-            .map_err(|source| io_error(Verb::Read, &self.path, source))?;
-        Ok(content)
-    }
-}
-
-fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), Error> {
-    let owner = metadata.uid();
-    // Asking who we are costs a system call that a store of root's does not need.
-    if owner == 0 || owner == nix::unistd::geteuid().as_raw() {
-        return Ok(());
-    }
-    Err(unsafe_because(path, format!("it belongs to user {owner}, not to root or to whoever runs this")))
-}
-
-fn is_symlink(path: &Path) -> Error {
-    unsafe_because(path, "a symbolic link stands in its place or on the way to it".to_owned())
-}
-
-fn not_a_file(path: &Path) -> Error {
-    unsafe_because(
-        path,
-        "the store needs this name for a file, and something else stands there (a host-local network of that name?)"
-            .to_owned(),
+fn is_refusal(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::PermissionDenied
+            | io::ErrorKind::InvalidInput
+            | io::ErrorKind::Unsupported
+            | io::ErrorKind::ReadOnlyFilesystem
     )
-}
-
-fn unsafe_because(path: &Path, problem: String) -> Error {
-    Error::Unsafe { path: path.to_owned(), problem }
-}
-
-/// An error of the operating system.
-pub(super) fn io_error(verb: Verb, path: &Path, source: io::Error) -> Error {
-    Error::Io { verb, path: path.to_owned(), source }
-}
-
-/// That something was there a moment ago.
-pub(super) fn vanished(path: &Path) -> Error {
-    failed(Verb::Open, path, Errno::ENOENT)
-}
-
-fn failed(verb: Verb, path: &Path, errno: Errno) -> Error {
-    io_error(verb, path, errno.into())
 }

@@ -34,7 +34,7 @@ impl FileStore {
                 let path = self.dir.path_of(&block_path(cidr));
                 return Err(damaged(&path, format!("it is missing, and holds an address of handle `{id}`")));
             };
-            if count.add(&block, &ordinals_of(&block, id.as_str())) {
+            if count.add(cidr, &assigned_to(&block, id.as_str())) {
                 blocks.push(block);
             }
         }
@@ -118,17 +118,18 @@ impl FileStore {
 
     /// All handles.
     pub(super) fn all_handles(&mut self) -> Result<Vec<Entry>, Error> {
+        let blocks = self.walk(Self::block_cidrs, |store, cidr| {
+            let block = store.block_uncached(*cidr)?;
+            Ok(block.map(|block| (*cidr, owners(&block))))
+        })?;
         let mut counts: BTreeMap<HandleId, Count> = BTreeMap::new();
-        for cidr in self.block_cidrs()? {
-            let Some(block) = self.block_uncached(cidr)? else {
-                continue;
-            };
-            for (id, ordinals) in owners(&block) {
+        for (cidr, owners) in blocks {
+            for (id, assigned) in owners {
                 let Ok(id) = HandleId::new(id) else {
                     continue;
                 };
                 let count = counts.entry(id).or_insert_with_key(|id| Count::of(id.as_str()));
-                count.add(&block, &ordinals);
+                count.add(cidr, &assigned);
             }
         }
         let held = counts.into_iter().filter_map(|(id, count)| Some(count.finish()?.into_entry(id)));
@@ -151,15 +152,14 @@ impl Count {
     ///
     /// The revision is made from the numbers under which they were assigned. A block never repeats a number, so the
     /// revision never comes again either.
-    fn add(&mut self, block: &IpamBlock, ordinals: &[u16]) -> bool {
-        for ordinal in ordinals {
-            let number = block.sequence_number_for_allocation.get(ordinal).unwrap_or(&0);
-            let line = format!("{} {ordinal} {number}\n", block.cidr);
+    fn add(&mut self, block: Cidr, assigned: &[Assigned]) -> bool {
+        for Assigned { ordinal, number } in assigned {
+            let line = format!("{block} {ordinal} {number}\n");
             self.hash = fnv1a_from(self.hash, line.as_bytes());
         }
-        let count = u32::try_from(ordinals.len()).unwrap_or(u32::MAX);
+        let count = u32::try_from(assigned.len()).unwrap_or(u32::MAX);
         if count > 0 {
-            self.handle.block.insert(block.cidr, count);
+            self.handle.block.insert(block, count);
         }
         count > 0
     }
@@ -176,8 +176,21 @@ impl Held {
     }
 }
 
-/// The ordinals of a block that a handle owns.
-fn ordinals_of(block: &IpamBlock, handle: &str) -> Vec<u16> {
+/// An ordinal that a handle owns, and the number under which it was assigned.
+struct Assigned {
+    ordinal: u16,
+    number: u64,
+}
+
+impl Assigned {
+    fn new(block: &IpamBlock, ordinal: u16) -> Self {
+        let number = block.sequence_number_for_allocation.get(&ordinal);
+        Self { ordinal, number: number.copied().unwrap_or(0) }
+    }
+}
+
+/// What a handle owns of a block.
+fn assigned_to(block: &IpamBlock, handle: &str) -> Vec<Assigned> {
     let is_owner = |attribute: &Attribute| {
         attribute.may_name(handle) && attribute.fields().handle_id.as_deref() == Some(handle)
     };
@@ -185,24 +198,25 @@ fn ordinals_of(block: &IpamBlock, handle: &str) -> Vec<u16> {
     (0..)
         .zip(&block.allocations)
         .filter(|(_, index)| index.is_some_and(|index| owned.get(usize::from(index)) == Some(&true)))
-        .map(|(ordinal, _)| ordinal)
+        .map(|(ordinal, _)| Assigned::new(block, ordinal))
         .collect()
 }
 
 /// How many ordinals of a block a handle owns.
 pub(super) fn count(block: &IpamBlock, id: &HandleId) -> u32 {
-    u32::try_from(ordinals_of(block, id.as_str()).len()).unwrap_or(u32::MAX)
+    u32::try_from(assigned_to(block, id.as_str()).len()).unwrap_or(u32::MAX)
 }
 
-/// The handles that own ordinals of a block, with their ordinals.
-fn owners(block: &IpamBlock) -> BTreeMap<String, Vec<u16>> {
+/// The handles that own something of a block, and what.
+fn owners(block: &IpamBlock) -> BTreeMap<String, Vec<Assigned>> {
     let owner = |attribute: &Attribute| attribute.fields().handle_id.map(Cow::into_owned);
     let names: Vec<Option<String>> = block.attributes.iter().map(owner).collect();
-    let mut owners: BTreeMap<String, Vec<u16>> = BTreeMap::new();
+    let mut owners: BTreeMap<String, Vec<Assigned>> = BTreeMap::new();
     for (ordinal, index) in (0..).zip(&block.allocations) {
         let name = index.and_then(|index| names.get(usize::from(index))?.as_ref());
         if let Some(name) = name {
-            owners.entry(name.clone()).or_default().push(ordinal);
+            let assigned = owners.entry(name.clone()).or_default();
+            assigned.push(Assigned::new(block, ordinal));
         }
     }
     owners

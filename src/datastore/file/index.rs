@@ -11,22 +11,19 @@ use std::os::unix::fs::FileExt;
 
 use nix::fcntl::OFlag;
 
-use super::dir::{Dir, OpenFile, io_error};
+use super::dir::Dir;
 use super::handles::HandleMap;
 use super::header::Header;
 use super::layout::{INDEX, TEMPORARY};
+use super::open_file::{OpenFile, io_error};
+use super::slots::{NoSlot, PAGE_BYTES, Page, SLOT_BYTES, SLOTS, Slot, is_intact, parse_slot, slot_bytes};
 use crate::datastore::{Error, Verb};
 use crate::net::Cidr;
 
-const PAGE_BYTES: usize = 4096;
-const SLOT_BYTES: usize = 64;
-const SLOTS: usize = PAGE_BYTES / SLOT_BYTES;
 /// A new table has at least so many pages: room for about 130 handles.
 const PAGES_MIN: u64 = 4;
 /// No table has more pages: 1 GiB, for 8 million handles.
 const PAGES_MAX: u64 = 1 << 18;
-/// How many blocks of one handle have slots of their own. Half a page, so that a larger table always helps.
-const BLOCKS_PER_HANDLE_MAX: usize = SLOTS / 2;
 
 /// What the table says of a handle.
 #[derive(Debug, PartialEq, Eq)]
@@ -38,9 +35,6 @@ pub(super) enum Lookup {
     /// The table is missing, or is not the one that belongs to the journal.
     Unusable,
 }
-
-/// A slot in use; without a block: too many to list.
-type Slot = (u64, Option<Cidr>);
 
 /// Looks a handle up by its hash.
 pub(super) fn lookup(dir: &Dir, header: &Header, hash: u64) -> Result<Lookup, Error> {
@@ -248,129 +242,9 @@ fn offset(page: u64, slot: usize) -> u64 {
     (page + 1) * u64::try_from(PAGE_BYTES).unwrap_or(u64::MAX) + place
 }
 
-/// The slots of a page; more than it has room for once too much was added.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Page {
-    slots: Vec<Option<Slot>>,
-    changed: BTreeSet<usize>,
-}
-
-impl Page {
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        let slots = bytes.chunks(SLOT_BYTES).map(parse_slot);
-        Some(Self { slots: slots.collect::<Result<_, _>>().ok()?, changed: BTreeSet::new() })
-    }
-
-    fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(PAGE_BYTES);
-        for place in 0..SLOTS {
-            bytes.extend_from_slice(&slot_bytes(self.slots.get(place).copied().flatten()));
-        }
-        bytes
-    }
-
-    fn add(&mut self, hash: u64, cidr: Cidr) {
-        let of_handle: Vec<Slot> =
-            self.slots.iter().flatten().filter(|slot| slot.0 == hash).copied().collect();
-        if of_handle.iter().any(|slot| slot.1.is_none_or(|known| known == cidr)) {
-            return;
-        }
-        if of_handle.len() >= BLOCKS_PER_HANDLE_MAX {
-            self.add_many(hash);
-        } else {
-            self.put((hash, Some(cidr)));
-        }
-    }
-
-    fn remove(&mut self, hash: u64, cidr: Cidr) {
-        let found = self.slots.iter().position(|slot| *slot == Some((hash, Some(cidr))));
-        if let Some(place) = found {
-            self.slots[place] = None;
-            self.changed.insert(place);
-        }
-    }
-
-    /// Replaces the slots of a handle by the one that says that they are too many.
-    fn add_many(&mut self, hash: u64) {
-        for (place, slot) in self.slots.iter_mut().enumerate() {
-            if slot.is_some_and(|slot| slot.0 == hash) {
-                *slot = None;
-                self.changed.insert(place);
-            }
-        }
-        self.put((hash, None));
-    }
-
-    fn put(&mut self, slot: Slot) {
-        let free = self.slots.iter().position(Option::is_none);
-        let place = free.unwrap_or(self.slots.len());
-        match self.slots.get_mut(place) {
-            Some(free) => *free = Some(slot),
-            None => self.slots.push(Some(slot)),
-        }
-        self.changed.insert(place);
-    }
-}
-
 fn first_line(id: u32, pages: u64) -> Vec<u8> {
     let mut line = format!("HAX1 {id:08x} {pages:08x}  handle -> block").into_bytes();
     line.resize(SLOT_BYTES - 1, b' ');
     line.push(b'\n');
     line
-}
-
-fn slot_bytes(slot: Option<Slot>) -> Vec<u8> {
-    let mut line = match slot {
-        None => Vec::new(),
-        Some((hash, None)) => format!("{hash:016x} *").into_bytes(),
-        Some((hash, Some(cidr))) => format!("{hash:016x} {cidr}").into_bytes(),
-    };
-    line.resize(SLOT_BYTES - 3, b' ');
-    let check = match slot {
-        None => "  ".to_owned(),
-        Some(_) => format!("{:02x}", sum(&line)),
-    };
-    line.extend_from_slice(check.as_bytes());
-    line.push(b'\n');
-    line
-}
-
-/// Changes with any one bit of a slot.
-fn sum(text: &[u8]) -> u8 {
-    text.iter().fold(0, |sum: u8, byte| sum.wrapping_add(*byte))
-}
-
-/// Whether a line is as some slot was written, as far as its sum tells.
-fn is_intact(line: &[u8]) -> bool {
-    let Some((text, check)) = line.split_at_checked(SLOT_BYTES - 3) else {
-        return false;
-    };
-    let digit = |value: u8| b"0123456789abcdef".get(usize::from(value)).copied();
-    let sum = sum(text);
-    match check {
-        [b' ', b' ', b'\n'] => text.iter().all(|&byte| byte == b' '),
-        [high, low, b'\n'] => digit(sum >> 4) == Some(*high) && digit(sum & 15) == Some(*low),
-        _ => false,
-    }
-}
-
-/// That a line is no slot.
-#[derive(Debug, PartialEq, Eq)]
-struct NoSlot;
-
-/// Reads a slot; `None`: it is free.
-fn parse_slot(line: &[u8]) -> Result<Option<Slot>, NoSlot> {
-    let text = line.get(..SLOT_BYTES - 3).filter(|_| is_intact(line));
-    let text = str::from_utf8(text.ok_or(NoSlot)?).map_err(|_| NoSlot)?;
-    let text = text.trim_end_matches(' ');
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let (hash, block) = text.split_once(' ').ok_or(NoSlot)?;
-    let block = match block {
-        "*" => None,
-        block => Some(block.parse().map_err(|_| NoSlot)?),
-    };
-    let hash = u64::from_str_radix(hash, 16).map_err(|_| NoSlot)?;
-    Ok(Some((hash, block)))
 }

@@ -4,12 +4,13 @@ use std::os::unix::fs::FileExt;
 
 use nix::fcntl::OFlag;
 
-use super::dir::{Dir, OpenFile, io_error};
+use super::dir::Dir;
 use super::header::{
     BadHeader, Found, HEADER_BYTES, Header, MARK_BYTES, RECORD_HEAD_BYTES, RECORD_MAGIC, VERSION, mark,
     record_at, record_head,
 };
 use super::layout::JOURNAL;
+use super::open_file::{OpenFile, io_error};
 use super::overlay::Overlay;
 use super::record::Body;
 use super::{Access, Durability};
@@ -99,7 +100,7 @@ impl Journal {
                         self.damaged(format!("the record of commit {next} holds no operation at byte {at}"))
                     })?;
                     self.tail = end;
-                    self.next_seq = next + 1;
+                    self.next_seq = next.wrapping_add(1);
                 }
                 Found::Needs(len) => self.read_to(len)?,
                 Found::Nothing => break,
@@ -200,7 +201,7 @@ impl Journal {
         let record = finished(body, self.header.generation, seq);
         let end = self.tail + record.len();
         let mut written = record;
-        written.extend_from_slice(&mark(self.header.generation, seq + 1));
+        written.extend_from_slice(&mark(self.header.generation, seq.wrapping_add(1)));
         let buffer = self.overlay.buffer_mut();
         buffer.truncate(self.tail);
         buffer.extend_from_slice(&written);
@@ -212,7 +213,7 @@ impl Journal {
             return Err(self.take_back(error));
         }
         self.tail = end;
-        self.next_seq = seq + 1;
+        self.next_seq = seq.wrapping_add(1);
         self.flushed |= durability == Durability::Power;
         Ok(())
     }

@@ -7,13 +7,13 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::fcntl::OFlag;
 
 use super::Access;
-use super::dir::{Dir, io_error};
+use super::dir::Dir;
+use super::open_file::io_error;
 use crate::datastore::{Error, Verb};
 
 /// The name of the lock file.
@@ -22,10 +22,8 @@ pub(super) const LOCK: &str = "lock";
 /// How much of `lock` is the holder's note, in bytes. Always written whole, so that no longer note shines through.
 const NOTE_BYTES: usize = 192;
 
-/// The first wait for a lock that somebody holds: a fraction of the time that an ADD takes.
-const WAIT_MIN: Duration = Duration::from_micros(100);
-/// The longest wait between two tries: about the time of two commits, so that a lock is not free for long.
-const WAIT_MAX: Duration = Duration::from_millis(4);
+/// The stack of the thread that waits, in bytes: it makes one system call.
+const WAITER_STACK_BYTES: usize = 64 << 10;
 
 /// The locks of one session.
 #[derive(Debug)]
@@ -94,10 +92,10 @@ impl Locks {
         }
     }
 
-    /// Tries at once, then ever more rarely. False: somebody else held it all the time.
+    /// Tries at once; then waits in the kernel's queue, where the lock passes on without a pause. False: somebody else
+    /// held it all the time.
     fn acquire(&self, file: &File) -> Result<bool, Error> {
-        let mut deadline = None;
-        let mut wait = WAIT_MIN;
+        let error = |error| io_error(Verb::Lock, &self.path, error);
         loop {
             let taken = match self.access {
                 Access::Change => fs2::FileExt::try_lock_exclusive(file),
@@ -105,23 +103,50 @@ impl Locks {
             };
             match taken {
                 Ok(()) => return Ok(true),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(io_error(Verb::Lock, &self.path, error)),
+                Err(interrupted) if interrupted.kind() == io::ErrorKind::Interrupted => {}
+                Err(busy) if busy.kind() == io::ErrorKind::WouldBlock => break,
+                Err(other) => return Err(error(other)),
             }
-            let now = Instant::now();
-            let until = *deadline.get_or_insert(now + self.timeout);
-            if now >= until {
-                return Ok(false);
-            }
-            sleep(wait.min(until - now));
-            wait = (wait * 2).min(WAIT_MAX);
+        }
+        if self.timeout.is_zero() {
+            return Ok(false);
+        }
+        match queue(file, self.access, self.timeout).map_err(error)? {
+            Some(outcome) => outcome.map(|()| true).map_err(error),
+            None => Ok(false),
         }
     }
 
     fn busy(&self, dir: &Dir) -> Error {
         Error::Locked { path: self.path.clone(), waited: self.timeout, holder: holder(dir) }
     }
+}
+
+/// Waits in the kernel's queue for a lock. `None`: not within the time.
+///
+/// A lock that waits cannot be given a time, so a thread waits for it: through a copy of the descriptor, to which the
+/// lock belongs as well. Should it come too late, nobody takes it off the thread, and it goes with the copy.
+fn queue(file: &File, access: Access, timeout: Duration) -> io::Result<Option<io::Result<()>>> {
+    let copy = file.try_clone()?;
+    let (done, outcome) = std::sync::mpsc::channel();
+    let wait = move || {
+        let taken = loop {
+            let taken = match access {
+                Access::Change => fs2::FileExt::lock_exclusive(&copy),
+                Access::Read => fs2::FileExt::lock_shared(&copy),
+            };
+            match taken {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                taken => break taken,
+            }
+        };
+        if done.send(taken).is_err() {
+            // Nobody waits any more; releasing fails only where closing does it at once.
+            let _ = fs2::FileExt::unlock(&copy);
+        }
+    };
+    std::thread::Builder::new().name("lock".to_owned()).stack_size(WAITER_STACK_BYTES).spawn(wait)?;
+    Ok(outcome.recv_timeout(timeout).ok())
 }
 
 fn open(dir: &Dir, access: Access) -> Result<Option<File>, Error> {

@@ -10,7 +10,7 @@ use super::overlay::Latest;
 use super::record::{Op, OpVerb};
 use super::{Access, FileStore, state};
 use crate::api::HostName;
-use crate::api::calico::{Attribute, IpamBlock};
+use crate::api::calico::{Attribute, IpamBlock, Node};
 use crate::datastore::{Answer, Entry, Error, Key, Object, Revision, Want};
 use crate::net::Cidr;
 
@@ -24,8 +24,11 @@ impl FileStore {
                 let blocks = blocks.into_iter().map(block_entry).collect();
                 Answer::Held(held.map(|held| held.into_entry(id.clone())), blocks)
             }
-            Want::Affinities(owner) => Answer::Objects(self.affinities(&affinities_of(owner))?),
-            Want::AllAffinities => Answer::Objects(self.all_affinities()?),
+            Want::Affinities(owner) => Answer::Objects(self.affinities(|_| Ok(vec![affinities_of(owner)]))?),
+            Want::AllAffinities => Answer::Objects(self.affinities(|store| {
+                let owners = store.folders(AFFINITIES)?.into_iter();
+                Ok(owners.map(|owner| format!("{AFFINITIES}/{owner}")).collect())
+            })?),
             Want::BlockCidrs(within) => {
                 let cidrs = self.block_cidrs()?;
                 Answer::Cidrs(cidrs.into_iter().filter(|cidr| cidr.overlaps(*within)).collect())
@@ -121,13 +124,10 @@ impl FileStore {
     }
 
     fn blocks(&mut self, wanted: impl Fn(Cidr) -> bool) -> Result<Vec<Entry>, Error> {
-        let mut entries = Vec::new();
-        for cidr in self.block_cidrs()?.into_iter().filter(|cidr| wanted(*cidr)) {
-            if let Some(block) = self.block_uncached(cidr)? {
-                entries.push(block_entry(block));
-            }
-        }
-        Ok(entries)
+        self.walk(
+            |store| Ok(store.block_cidrs()?.into_iter().filter(|cidr| wanted(*cidr)).collect()),
+            |store, cidr| Ok(store.block_uncached(*cidr)?.map(block_entry)),
+        )
     }
 
     /// Which blocks exist.
@@ -150,52 +150,57 @@ impl FileStore {
         Ok(cidrs)
     }
 
-    fn affinities(&self, folder: &str) -> Result<Vec<Entry>, Error> {
-        let mut entries = Vec::new();
-        for (name, content) in self.objects_in(folder)? {
-            if cidr_of_file(&name).is_none() {
-                continue;
+    fn affinities(
+        &mut self,
+        owners: impl Fn(&Self) -> Result<Vec<String>, Error>,
+    ) -> Result<Vec<Entry>, Error> {
+        let list = |store: &mut Self| {
+            let mut names = BTreeSet::new();
+            for folder in owners(store)? {
+                let blocks = store.names(&folder)?.into_iter();
+                names.extend(
+                    blocks.filter(|name| cidr_of_file(name).is_some()).map(|name| format!("{folder}/{name}")),
+                );
             }
-            let name = format!("{folder}/{name}");
-            let stands_here = |key: &Key| path(key).as_deref() == Some(&name);
-            entries.push(decode_affinity(&self.dir.path_of(&name), &content, stands_here)?);
-        }
-        entries.sort_by(|a, b| a.key.cmp(&b.key));
-        Ok(entries)
-    }
-
-    fn all_affinities(&self) -> Result<Vec<Entry>, Error> {
-        let mut entries = Vec::new();
-        for owner in self.folders(AFFINITIES)? {
-            entries.extend(self.affinities(&format!("{AFFINITIES}/{owner}"))?);
-        }
+            Ok(names)
+        };
+        let mut entries = self.walk(list, |store, name| {
+            let Some(content) = store.content(name)? else {
+                return Ok(None);
+            };
+            let stands_here = |key: &Key| path(key).as_deref() == Some(name);
+            decode_affinity(&store.dir.path_of(name), &content, stands_here).map(Some)
+        })?;
         entries.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(entries)
     }
 
     fn node(&self, name: &HostName) -> Result<Option<Entry>, Error> {
-        let key = Key::Node(name.clone());
-        let file = path(&key).unwrap_or_default();
-        let Some(content) = self.content(&file)? else {
-            return Ok(None);
-        };
-        let is_it = |found: &str| found == name.as_str();
-        let (revision, node) = decode_resource(&self.dir.path_of(&file), &content, is_it)?;
-        Ok(Some(Entry { key, revision, object: Object::Node(Box::new(node)) }))
+        let file = path(&Key::Node(name.clone())).unwrap_or_default();
+        self.node_in(&file, |found| found == name.as_str())
     }
 
-    fn nodes(&self) -> Result<Vec<Entry>, Error> {
-        let mut entries = Vec::new();
-        for (name, content) in self.objects_in(NODES)? {
-            let path = self.dir.path_of(&format!("{NODES}/{name}"));
-            let is_it = |found: &str| name.strip_suffix(".json") == Some(&escape(found));
-            let (revision, node) = decode_resource(&path, &content, is_it)?;
-            let node = Box::new(node);
-            let host = HostName::new(node.name()).map_err(|error| damaged(&path, error.to_string()))?;
-            entries.push(Entry { key: Key::Node(host), revision, object: Object::Node(node) });
-        }
+    fn nodes(&mut self) -> Result<Vec<Entry>, Error> {
+        let mut entries = self.walk(
+            |store| store.names(NODES),
+            |store, name| {
+                let is_it = |found: &str| name.strip_suffix(".json") == Some(&escape(found));
+                store.node_in(&format!("{NODES}/{name}"), is_it)
+            },
+        )?;
         entries.sort_by(|a, b| a.key.cmp(&b.key));
         Ok(entries)
+    }
+
+    fn node_in(&self, file: &str, is_it: impl Fn(&str) -> bool) -> Result<Option<Entry>, Error> {
+        let Some(content) = self.content(file)? else {
+            return Ok(None);
+        };
+        let path = self.dir.path_of(file);
+        let (revision, node) = decode_resource(&path, &content, is_it)?;
+        let node: Box<Node> = Box::new(node);
+        let host = HostName::new(node.name()).map_err(|error| damaged(&path, error.to_string()))?;
+        Ok(Some(Entry { key: Key::Node(host), revision, object: Object::Node(node) }))
     }
 
     /// The content of a file as of now; `None`: it does not exist.
@@ -209,6 +214,18 @@ impl FileStore {
 
     /// The objects of a directory, by the names of their files.
     pub(super) fn objects_in(&self, folder: &str) -> Result<Vec<(String, Vec<u8>)>, Error> {
+        let names = self.names(folder)?;
+        let mut objects = Vec::with_capacity(names.len());
+        for name in names {
+            if let Some(content) = self.content(&format!("{folder}/{name}"))? {
+                objects.push((name, content));
+            }
+        }
+        Ok(objects)
+    }
+
+    /// The names of the objects in a directory.
+    fn names(&self, folder: &str) -> Result<BTreeSet<String>, Error> {
         let mut names: BTreeSet<String> = self.file_names(folder)?.into_iter().collect();
         for (name, present) in self.journal.overlay.names_in(folder) {
             if present {
@@ -217,13 +234,8 @@ impl FileStore {
                 names.remove(name);
             }
         }
-        let mut objects = Vec::with_capacity(names.len());
-        for name in names.into_iter().filter(|name| name.strip_suffix(".json").is_some()) {
-            if let Some(content) = self.content(&format!("{folder}/{name}"))? {
-                objects.push((name, content));
-            }
-        }
-        Ok(objects)
+        names.retain(|name| name.strip_suffix(".json").is_some());
+        Ok(names)
     }
 
     /// The names in a directory, without the journal; none where it does not exist.

@@ -81,30 +81,27 @@ pub(super) fn parse(buffer: &[u8], body: Range<usize>, ops: &mut Vec<Op>) -> Res
 }
 
 fn parse_one(buffer: &[u8], at: Range<usize>) -> Option<Op> {
-    let text = buffer.get(at.clone())?;
-    let line_len = text.iter().position(|&byte| byte == b'\n')?;
-    let line = text.get(..line_len)?;
-    let mut words = Words { line, at: 0 };
-    let verb_word = words.next()?;
-    let verb = OpVerb::ALL.iter().find(|(_, word)| line.get(verb_word.clone()) == Some(*word))?.0;
-    let length = usize::try_from(number(line.get(words.next()?)?)?).ok()?;
-    let shift = |range: Range<usize>| at.start + range.start..at.start + range.end;
-    let name = shift(words.next()?);
-    let mut block = 0..0;
-    let (mut ordinal, mut sequence) = (0, 0);
-    match verb {
-        OpVerb::Put => {}
-        OpVerb::Delete => sequence = number(line.get(words.next()?)?)?,
-        OpVerb::Set | OpVerb::Clear => {
-            ordinal = u16::try_from(number(line.get(words.next()?)?)?).ok()?;
-            sequence = number(line.get(words.next()?)?)?;
-        }
-        OpVerb::HandleAdd | OpVerb::HandleRemove => block = shift(words.next()?),
-    }
-    if words.next().is_some() {
+    let words = words(buffer, at.clone())?;
+    let word = |place: usize| words.ranges.get(place).and_then(|range| buffer.get(range.clone()));
+    let verb_word = word(0)?;
+    let verb = OpVerb::ALL.iter().find(|(_, text)| *text == verb_word)?.0;
+    let expected = match verb {
+        OpVerb::Put => 3,
+        OpVerb::Delete | OpVerb::HandleAdd | OpVerb::HandleRemove => 4,
+        OpVerb::Set | OpVerb::Clear => 5,
+    };
+    if words.count != expected {
         return None;
     }
-    let start = at.start + line_len + 1;
+    let length = usize::try_from(number(word(1)?)?).ok()?;
+    let [_, _, name, block, _] = words.ranges.clone();
+    let (block, ordinal, sequence) = match verb {
+        OpVerb::Put => (0..0, 0, 0),
+        OpVerb::Delete => (0..0, 0, number(word(3)?)?),
+        OpVerb::Set | OpVerb::Clear => (0..0, u16::try_from(number(word(3)?)?).ok()?, number(word(4)?)?),
+        OpVerb::HandleAdd | OpVerb::HandleRemove => (block, 0, 0),
+    };
+    let start = words.line_end + 1;
     let end = start.checked_add(length)?;
     if matches!(verb, OpVerb::Put | OpVerb::Set) {
         if end >= at.end || buffer.get(end) != Some(&b'\n') {
@@ -116,23 +113,37 @@ fn parse_one(buffer: &[u8], at: Range<usize>) -> Option<Op> {
     Some(Op { verb, name, block, payload: start..end, ordinal, sequence })
 }
 
-/// The words of a line, as places in it.
-struct Words<'a> {
-    line: &'a [u8],
-    at: usize,
+/// The most words that a line has.
+const WORDS_MAX: usize = 5;
+
+/// The words of a line, as places in the buffer.
+struct Words {
+    ranges: [Range<usize>; WORDS_MAX],
+    count: usize,
+    line_end: usize,
 }
 
-impl Words<'_> {
-    fn next(&mut self) -> Option<Range<usize>> {
-        let rest = self.line.get(self.at..)?;
-        if rest.is_empty() {
+/// Splits the line that starts at `at`. `None`: it does not end, has too many words, or an empty one.
+fn words(buffer: &[u8], at: Range<usize>) -> Option<Words> {
+    let mut ranges = [const { 0..0 }; WORDS_MAX];
+    let mut count = 0;
+    let mut start = at.start;
+    for (place, byte) in buffer.get(at.clone())?.iter().enumerate() {
+        if *byte != b' ' && *byte != b'\n' {
+            continue;
+        }
+        let end = at.start + place;
+        if end == start {
             return None;
         }
-        let len = rest.iter().position(|&byte| byte == b' ').unwrap_or(rest.len());
-        let word = self.at..self.at + len;
-        self.at += len + 1;
-        (len > 0).then_some(word)
+        *ranges.get_mut(count)? = start..end;
+        count += 1;
+        start = end + 1;
+        if *byte == b'\n' {
+            return Some(Words { ranges, count, line_end: end });
+        }
     }
+    None
 }
 
 fn number(digits: &[u8]) -> Option<u64> {

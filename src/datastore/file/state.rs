@@ -81,6 +81,7 @@ impl FileStore {
             },
         };
         settings.sequence_floor = self.journal.floor();
+        self.seen.setting_revisions = Some(revisions(&settings));
         Ok(settings)
     }
 
@@ -132,6 +133,16 @@ fn sort(settings: &mut Settings) {
     settings.pools.sort_by(|(_, a), (_, b)| a.metadata.name.cmp(&b.metadata.name));
     settings.reservations.sort_by(|(_, a), (_, b)| a.metadata.name.cmp(&b.metadata.name));
     settings.takeovers.sort_by(|(_, a), (_, b)| a.network.cmp(&b.network));
+}
+
+/// Every one of the settings, and its revision.
+fn revisions(settings: &Settings) -> Vec<(Key, Revision)> {
+    let pools = settings.pools.iter().map(|(at, pool)| (Key::Pool(pool.name().to_owned()), *at));
+    let reservations =
+        settings.reservations.iter().map(|(at, stored)| (Key::Reservation(stored.name().to_owned()), *at));
+    let takeovers = settings.takeovers.iter().map(|(at, taken)| (Key::Takeover(taken.network.clone()), *at));
+    let configuration = settings.configuration.iter().map(|(at, _)| (Key::Configuration, *at));
+    configuration.chain(pools).chain(reservations).chain(takeovers).collect()
 }
 
 /// Whether a key is one of the settings.

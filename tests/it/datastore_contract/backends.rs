@@ -58,7 +58,7 @@ impl InFiles {
             // The tests do not cut the power.
             durability: Durability::Process,
             allow_network_file_system: true,
-            lock_timeout: Duration::ZERO,
+            lock_timeout: Duration::from_secs(30),
             operation: "a test".to_owned(),
         };
         FileStore::open(&options, access, IfAbsent::Create)

@@ -105,7 +105,8 @@ fn a_flipped_bit_in_the_index_hides_no_handle() {
     let right = looked_up();
     // Every byte of the first line and of the slots in use, and of some that are free.
     let line = |place: usize| &good[place - place % 64..place - place % 64 + 63];
-    let counts = |place: &usize| place / 64 % 32 == 0 || line(*place).iter().any(|&byte| byte != b' ');
+    let counts =
+        |place: &usize| (place / 64).is_multiple_of(32) || line(*place).iter().any(|&byte| byte != b' ');
     for place in (0..good.len()).filter(|place| *place < 64 || *place >= 4096).filter(counts) {
         let mut flipped = good.clone();
         flipped[place] ^= 1 << (place % 8);

@@ -1,13 +1,14 @@
 //! Who waits for whom.
 
 use super::*;
+use crate::datastore::Revision;
 
 #[test]
 fn one_session_changes_and_many_read() {
     let bench = Bench::new();
     let changing = bench.change();
     for access in [Access::Change, Access::Read] {
-        match bench.try_open(access) {
+        match bench.open_at_once(access) {
             Err(error @ Error::Locked { .. }) => assert_eq!(
                 error.to_string(),
                 format!(
@@ -20,7 +21,7 @@ fn one_session_changes_and_many_read() {
     }
     drop(changing);
     let (_one, _other) = (bench.reader(), bench.reader());
-    assert!(matches!(bench.try_open(Access::Change), Err(Error::Locked { .. })));
+    assert!(matches!(bench.open_at_once(Access::Change), Err(Error::Locked { .. })));
 }
 
 #[test]
@@ -28,8 +29,8 @@ fn a_removed_lock_file_still_excludes() {
     let bench = Bench::new();
     let changing = bench.change();
     fs::remove_file(bench.file("lock")).expect("removed");
-    assert!(matches!(bench.try_open(Access::Change), Err(Error::Locked { .. })));
-    assert!(matches!(bench.try_open(Access::Read), Err(Error::Locked { .. })));
+    assert!(matches!(bench.open_at_once(Access::Change), Err(Error::Locked { .. })));
+    assert!(matches!(bench.open_at_once(Access::Read), Err(Error::Locked { .. })));
     drop(changing);
     drop(bench.reader());
     assert!(!bench.file("lock").exists(), "a reader does not make it");
@@ -64,11 +65,52 @@ fn an_unlocked_session_sees_what_others_changed_meanwhile() {
     let mut batch = Batch::default();
     let mut changed = old.clone();
     changed.sequence_number += 1;
-    batch.update(Key::Block(old.cidr), crate::datastore::Revision(old.sequence_number), changed);
+    batch.update(Key::Block(old.cidr), Revision(old.sequence_number), changed);
     let refused = run_in_place(first.commit(batch)).expect("answers");
     assert!(matches!(refused, Commit::Refused(_)), "{refused:?}");
     assert!(ask(&mut first, Want::Held(handle("b"))).held().0.is_some());
-    assert!(matches!(bench.try_open(Access::Read), Err(Error::Locked { .. })), "it is locked again");
+    assert!(matches!(bench.open_at_once(Access::Read), Err(Error::Locked { .. })), "it is locked again");
     first.unlock();
     drop(bench.reader());
+}
+
+#[test]
+fn a_long_walk_keeps_nobody_waiting_and_sees_every_block_whole() {
+    let bench = Bench::new();
+    let mut store = bench.change();
+    let ranges: Vec<String> = (0..100).map(|number| format!("10.0.{number}.0/29")).collect();
+    for range in &ranges {
+        claim(&mut store, range, "n");
+        run_in_place(store.settle());
+    }
+    assign(&mut store, &ranges[3], "early");
+    store.write_out().expect("written out");
+    drop(store);
+    let mut reader = bench.reader();
+    let meanwhile = std::cell::Cell::new(true);
+    let blocks = reader
+        .walk(FileStore::block_cidrs, |reader, cidr| {
+            if meanwhile.replace(false) {
+                // While it walks, a block is deleted, one is made, and some change; and all is written out.
+                let mut store = bench.change();
+                claim(&mut store, "10.1.0.0/29", "n");
+                let mut batch = Batch::default();
+                batch.delete(Key::Block(super::cidr(&ranges[50])), Revision(1000));
+                try_commit(&mut store, batch).expect("is committed");
+                assign(&mut store, &ranges[3], "late");
+                assign(&mut store, &ranges[70], "late");
+                store.write_out().expect("written out");
+                assign(&mut store, &ranges[70], "later");
+            }
+            reader.block_uncached(*cidr)
+        })
+        .expect("the walk ends");
+    let found = |range: &str| blocks.iter().find(|block| block.cidr == cidr(range));
+    assert_eq!(blocks.len(), 100);
+    assert!(blocks.is_sorted_by_key(|block| block.cidr));
+    assert!(found(&ranges[50]).is_none() && found("10.1.0.0/29").is_some());
+    assert!(blocks.iter().all(|block| block.problem().is_none()));
+    assert!(!found(&ranges[3]).expect("the block").attributes.is_empty());
+    assert!(found(&ranges[70]).expect("the block").attributes.contains(&attribute("late")));
+    assert!(matches!(bench.open_at_once(Access::Change), Err(Error::Locked { .. })), "it is locked again");
 }

@@ -1,0 +1,212 @@
+//! Which store a command line means, and how it is opened.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::error::Error;
+use super::{Context, args::Global};
+use crate::cni::config::{
+    DatastoreConf, Durability as ConfDurability, FileConf, LOCK_TIMEOUT, NetConf, Stdin,
+};
+use crate::cni::env::{Call, Verb};
+use crate::datastore::file::{Access, Durability, FileStore, IfAbsent, Options};
+use crate::ipam::Ipam;
+
+/// Names a store, for those who do not want to repeat `--datastore`.
+const VARIABLE: &str = "HOST_AFFINE_DATASTORE";
+/// Where cnitool and its libraries look for network configurations, and the variable that names another place.
+const NETCONF_DIR: &str = "/etc/cni/net.d";
+const NETCONF_DIR_VARIABLE: &str = "NETCONFPATH";
+
+impl Context<'_> {
+    /// The store's directory and how it is opened.
+    pub(super) fn locate(&self) -> Result<Options, Error> {
+        let (conf, lock_timeout) = self.conf()?;
+        let file = match conf {
+            DatastoreConf::File(file) => file,
+            DatastoreConf::Etcd(_) => return Err(not_served("etcd")),
+            DatastoreConf::Kubernetes(_) => return Err(not_served("kubernetes")),
+        };
+        Ok(Options {
+            path: file.path,
+            durability: match file.durability {
+                ConfDurability::Power => Durability::Power,
+                ConfDurability::Process => Durability::Process,
+            },
+            allow_network_file_system: file.allow_network_filesystem,
+            lock_timeout,
+            operation: format!("process {} ({})", std::process::id(), self.operation),
+        })
+    }
+
+    fn conf(&self) -> Result<(DatastoreConf, std::time::Duration), Error> {
+        let Global { datastore, conf, .. } = self.global;
+        match (datastore, conf) {
+            (Some(_), Some(_)) => Err(Error::Argument {
+                what: "`--conf` beside `--datastore`".into(),
+                found: conf.as_deref().unwrap_or(Path::new("")).display().to_string(),
+                expected: "one of the two".into(),
+            }),
+            (Some(url), None) => Ok((parse_url("`--datastore`", url)?, LOCK_TIMEOUT)),
+            (None, Some(path)) => in_file(path)?.ok_or_else(|| Error::Configuration {
+                path: path.clone(),
+                problem: "no network in it has an `ipam` section of type `host-affine`".into(),
+            }),
+            (None, None) => self.default_conf(),
+        }
+    }
+
+    fn default_conf(&self) -> Result<(DatastoreConf, std::time::Duration), Error> {
+        let variable = |name| (self.variables)(name).filter(|value: &OsString| !value.is_empty());
+        if let Some(url) = variable(VARIABLE) {
+            return Ok((parse_url(&format!("`{VARIABLE}`"), &url.to_string_lossy())?, LOCK_TIMEOUT));
+        }
+        let dir = variable(NETCONF_DIR_VARIABLE).map_or_else(|| NETCONF_DIR.into(), PathBuf::from);
+        Ok(first_in(&dir)?.unwrap_or_else(|| (DatastoreConf::default(), LOCK_TIMEOUT)))
+    }
+
+    /// Opens the store to look at it. `None`: there is none; then it holds nothing.
+    pub(super) fn open_to_read(&self) -> Result<(Options, Option<Ipam<FileStore>>), Error> {
+        let options = self.locate()?;
+        let store = FileStore::open(&options, Access::Read, IfAbsent::None)?;
+        Ok((options, store.map(Ipam::new)))
+    }
+
+    /// Opens the store to change it. It is made where there is none.
+    pub(super) fn open_to_change(&self) -> Result<Ipam<FileStore>, Error> {
+        let options = self.locate()?;
+        match FileStore::open(&options, Access::Change, IfAbsent::Create)? {
+            Some(store) => Ok(Ipam::new(store)),
+            None => Err(Error::Read {
+                path: options.path,
+                source: std::io::Error::new(std::io::ErrorKind::NotFound, "the store was not made"),
+            }),
+        }
+    }
+}
+
+/// What is said where there is no store.
+pub(super) fn nothing_at(options: &Options) -> String {
+    format!("note: there is no store at {}: nothing was ever assigned", options.path.display())
+}
+
+fn not_served(what: &str) -> Error {
+    Error::NotServed {
+        what: format!("a datastore of type `{what}`"),
+        instead: "use a file store: `--datastore file:///var/lib/cni/host-affine`",
+    }
+}
+
+/// A datastore's URL. `what` names where it came from.
+fn parse_url(what: &str, url: &str) -> Result<DatastoreConf, Error> {
+    let expected = || Error::Argument {
+        what: what.to_owned(),
+        found: url.to_owned(),
+        expected: "`file:///DIRECTORY`, `etcd://HOST:PORT`, `etcds://HOST:PORT` or `kubernetes://`".into(),
+    };
+    let (scheme, rest) = url.split_once("://").ok_or_else(expected)?;
+    match scheme {
+        "file" if Path::new(rest).is_absolute() => Ok(DatastoreConf::File(FileConf::at(rest.into()))),
+        "etcd" | "etcds" => Err(not_served("etcd")),
+        "kubernetes" => Err(not_served("kubernetes")),
+        _ => Err(expected()),
+    }
+}
+
+/// The first configuration of ours in a directory, in the order in which libcni loads them.
+fn first_in(dir: &Path) -> Result<Option<(DatastoreConf, std::time::Duration)>, Error> {
+    let read = |source| Error::Read { path: dir.to_owned(), source };
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(read(error)),
+    };
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(read)?.path();
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        if matches!(extension, Some("conf" | "conflist" | "json")) && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    for file in files {
+        if let Some(found) = in_file(&file)? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// The store that the first network of ours in a file names: a single configuration, or a list of plugins.
+fn in_file(path: &Path) -> Result<Option<(DatastoreConf, std::time::Duration)>, Error> {
+    let text = std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
+    let root: Value = match serde_json::from_slice(&text) {
+        Ok(root) => root,
+        // What others have spoilt is not for us to complain about.
+        Err(_) if !text.windows(11).any(|part| part == b"host-affine") => return Ok(None),
+        Err(error) => {
+            return Err(Error::Configuration {
+                path: path.to_owned(),
+                problem: format!("not valid JSON: {error}"),
+            });
+        }
+    };
+    let plugins = root.get("plugins").and_then(Value::as_array);
+    let networks = plugins.map_or_else(|| std::slice::from_ref(&root), Vec::as_slice);
+    let is_ours =
+        |network: &&Value| network.pointer("/ipam/type").and_then(Value::as_str) == Some("host-affine");
+    let Some(network) = networks.iter().find(is_ours) else {
+        return Ok(None);
+    };
+    let mut network = network.clone();
+    for key in ["name", "cniVersion"] {
+        // A list says both once, for all of its plugins.
+        if let (Some(object), Some(value)) = (network.as_object_mut(), root.get(key)) {
+            object.insert(key.to_owned(), value.clone());
+        }
+    }
+    let refuse = |failure: crate::cni::failure::Failure| Error::Configuration {
+        path: path.to_owned(),
+        problem: failure.msg,
+    };
+    let text = network.to_string();
+    let stdin = Stdin::parse(text.as_bytes()).map_err(refuse)?;
+    let conf = NetConf::for_release(&stdin, &no_call()).map_err(refuse)?;
+    Ok(Some((conf.datastore, conf.lock_timeout)))
+}
+
+/// A call about no attachment: only the store is asked for.
+fn no_call() -> Call {
+    Call {
+        verb: Verb::Del,
+        container_id: String::new(),
+        netns: None,
+        ifname: String::new(),
+        args: String::new(),
+        path: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_a_directory_or_is_refused_by_name() {
+        let path = |url: &str| match parse_url("`--datastore`", url) {
+            Ok(DatastoreConf::File(file)) => file.path.display().to_string(),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(path("file:///var/lib/x"), "/var/lib/x");
+        assert!(path("etcd://127.0.0.1:2379").contains("`etcd`"));
+        assert!(path("etcds://127.0.0.1:2379").contains("`etcd`"));
+        assert!(path("kubernetes://").contains("`kubernetes`"));
+        for bad in ["file://relative", "/var/lib/x", "redis://x", ""] {
+            assert!(path(bad).starts_with("`--datastore` is `"), "{bad}: {}", path(bad));
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! `get`: resources as they are now, with the journal laid over.
+
+use serde_json::{Value, json};
+
+use super::super::args::Get;
+use super::super::error::Error;
+use super::super::kinds::{self, Kind};
+use super::super::render::{self, Format};
+use super::super::store::nothing_at;
+use super::super::{Answer, Context};
+use crate::api::calico;
+use crate::datastore::file::FileStore;
+use crate::datastore::{self, Answer as Read, Datastore as _, Entry, Key, Object, Want, run_in_place};
+use crate::net::{Cidr, Family};
+
+/// What was asked for: a kind, and which resources of it; without names, all.
+pub(in crate::cli) struct Selection {
+    pub(in crate::cli) kind: Kind,
+    pub(in crate::cli) names: Vec<String>,
+}
+
+impl Selection {
+    /// `KIND`, `KIND NAME…` or `KIND/NAME`.
+    pub(in crate::cli) fn parse(kind: &str, names: &[String]) -> Result<Self, Error> {
+        match kind.split_once('/') {
+            Some((kind, name)) if names.is_empty() => {
+                Ok(Self { kind: Kind::parse(kind)?, names: vec![name.to_owned()] })
+            }
+            _ => Ok(Self { kind: Kind::parse(kind)?, names: names.to_vec() }),
+        }
+    }
+}
+
+/// Serves it.
+pub(in crate::cli) fn run(context: &Context<'_>, args: &Get) -> Result<Answer, Error> {
+    let selection = Selection::parse(&args.kind, &args.names)?;
+    let (options, ipam) = context.open_to_read()?;
+    let mut notes = Vec::new();
+    let found = if let Some(ipam) = ipam {
+        read(&mut ipam.into_store(), &selection)?
+    } else {
+        notes.push(nothing_at(&options));
+        Vec::new()
+    };
+    let missing: Vec<String> =
+        selection.names.iter().filter(|name| !found.iter().any(|one| is_named(one, name))).cloned().collect();
+    let is_no = found.is_empty() || !missing.is_empty();
+    if !missing.is_empty() {
+        let report = Error::Missing { kind: selection.kind, names: missing }.report();
+        notes.extend(report.lines().map(str::to_owned));
+    } else if found.is_empty() && notes.is_empty() {
+        notes.push(format!("note: there are no {}", selection.kind.info().plural));
+    }
+    Ok(Answer { data: print(context.format, &selection, found), notes, is_no })
+}
+
+/// The resources that were asked for and exist, in the order of their keys. The lock is given up before they are
+/// looked at.
+pub(in crate::cli) fn read(
+    store: &mut FileStore,
+    selection: &Selection,
+) -> Result<Vec<Value>, datastore::Error> {
+    let wants = wants(store, selection)?;
+    let answers = run_in_place(store.read(&wants))?;
+    store.unlock();
+    let entries: Vec<Entry> =
+        answers.into_iter().flat_map(|answer| entries(answer, selection.kind)).collect();
+    let resources = entries.into_iter().filter_map(kinds::resource);
+    let is_meant = |resource: &Value| {
+        selection.names.is_empty() || selection.names.iter().any(|name| is_named(resource, name))
+    };
+    Ok(resources.filter(is_meant).collect())
+}
+
+/// What has to be read. Blocks are many: only those that are named are opened.
+fn wants(store: &mut FileStore, selection: &Selection) -> Result<Vec<Want>, datastore::Error> {
+    let names = &selection.names;
+    let object = |name: &String| selection.kind.key(name).map(Want::Object);
+    Ok(match selection.kind {
+        Kind::IpamConfiguration | Kind::IpPool | Kind::IpReservation => vec![Want::Settings],
+        Kind::BlockAffinity => vec![Want::AllAffinities],
+        Kind::Node if names.is_empty() => vec![Want::Nodes],
+        Kind::IpamHandle if names.is_empty() => vec![Want::AllHandles],
+        Kind::Node | Kind::IpamHandle => names.iter().filter_map(object).collect(),
+        Kind::IpamBlock if names.is_empty() => vec![Want::AllBlocks],
+        Kind::IpamBlock => {
+            let everything =
+                Family::BOTH.into_iter().filter_map(|family| Cidr::containing(family.address(0), 0));
+            let all: Vec<_> = everything.map(Want::BlockCidrs).collect();
+            let cidrs = run_in_place(store.read(&all))?.into_iter().flat_map(Read::cidrs);
+            let is_meant = |cidr: &Cidr| {
+                names.iter().any(|name| *name == cidr.object_name() || name.parse() == Ok(*cidr))
+            };
+            cidrs.filter(is_meant).map(|cidr| Want::Object(Key::Block(cidr))).collect()
+        }
+    })
+}
+
+fn entries(answer: Read, kind: Kind) -> Vec<Entry> {
+    match answer {
+        Read::Object(entry) => entry.into_iter().collect(),
+        Read::Objects(entries) => entries,
+        Read::Settings(settings) => match kind {
+            Kind::IpamConfiguration => {
+                let stored = settings.configuration.into_iter();
+                stored.map(|(at, stored)| entry(Key::Configuration, at, stored)).collect()
+            }
+            Kind::IpPool => {
+                let stored = settings.pools.into_iter();
+                stored.map(|(at, pool)| entry(Key::Pool(pool.name().to_owned()), at, pool)).collect()
+            }
+            _ => {
+                let stored = settings.reservations.into_iter();
+                stored.map(|(at, kept)| entry(Key::Reservation(kept.name().to_owned()), at, kept)).collect()
+            }
+        },
+        Read::Held(..) | Read::Cidrs(_) => Vec::new(),
+    }
+}
+
+fn entry(key: Key, revision: datastore::Revision, object: impl Into<Object>) -> Entry {
+    Entry { key, revision, object: object.into() }
+}
+
+/// Whether a resource is the one of a name. A pool or block goes by its CIDR too.
+fn is_named(resource: &Value, name: &str) -> bool {
+    if kinds::name(resource) == name {
+        return true;
+    }
+    let kind = resource.get("kind").and_then(Value::as_str);
+    let cidr =
+        resource.pointer("/spec/cidr").and_then(Value::as_str).and_then(|cidr| cidr.parse::<Cidr>().ok());
+    matches!(kind, Some("IPPool" | "IPAMBlock")) && cidr.is_some() && name.parse().ok() == cidr
+}
+
+fn print(format: Format, selection: &Selection, found: Vec<Value>) -> String {
+    let kind = selection.kind;
+    match format {
+        Format::Table | Format::Wide if found.is_empty() => String::new(),
+        Format::Table | Format::Wide => kind.table(&found, format == Format::Wide).columns(),
+        Format::Name => {
+            let line = |one: &Value| {
+                format!(
+                    "{}.projectcalico.org/{}\n",
+                    kind.info().singular,
+                    render::printable(kinds::name(one))
+                )
+            };
+            found.iter().map(line).collect()
+        }
+        Format::Json => document(selection, found).map(|one| render::json(&one)).unwrap_or_default(),
+        Format::Yaml => document(selection, found).map(|one| render::yaml(&one)).unwrap_or_default(),
+    }
+}
+
+/// The resource itself where one was named, else a list. `None`: the one that was named does not exist.
+fn document(selection: &Selection, mut found: Vec<Value>) -> Option<Value> {
+    if selection.names.len() == 1 {
+        return found.pop();
+    }
+    Some(json!({
+        "apiVersion": calico::API_VERSION,
+        "kind": format!("{}List", selection.kind.info().name),
+        "metadata": {},
+        "items": found,
+    }))
+}

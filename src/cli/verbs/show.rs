@@ -1,0 +1,346 @@
+//! `ipam show`: how much of each pool is in use, and by whom.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use serde_json::{Map, Value, json};
+
+use super::super::args::Show;
+use super::super::error::Error;
+use super::super::render::{self, Align, Format, Table, count, percent, printable};
+use super::super::store::nothing_at;
+use super::super::{Answer, Context};
+use super::configure::properties;
+use crate::datastore::run_in_place;
+use crate::ipam::{AddressReport, BlockUsage, Config, Loan, Loans, PoolUsage, Standing, Usage, owner_key};
+use crate::net::parse_address;
+
+/// Serves it.
+pub(in crate::cli) fn run(context: &Context<'_>, args: &Show) -> Result<Answer, Error> {
+    if context.format == Format::Name {
+        return Err(Error::Argument {
+            what: "`--output`".into(),
+            found: "name".into(),
+            expected: "`table`, `wide`, `json` or `yaml` for `ipam show`".into(),
+        });
+    }
+    match &args.ip {
+        Some(text) => {
+            let address = parse_address(text).ok_or_else(|| Error::Address(text.clone()))?;
+            show_address(context, address)
+        }
+        None => show_store(context, args),
+    }
+}
+
+/// What is read, each only where it was asked for.
+#[derive(Default)]
+struct Seen {
+    usage: Option<Usage>,
+    loans: Option<Loans>,
+    config: Option<Config>,
+}
+
+fn show_store(context: &Context<'_>, args: &Show) -> Result<Answer, Error> {
+    let wants_usage = args.blocks || !(args.borrowed || args.configuration);
+    let (options, ipam) = context.open_to_read()?;
+    let mut seen = Seen {
+        usage: wants_usage.then(Usage::default),
+        loans: args.borrowed.then(Loans::default),
+        config: args.configuration.then(|| Config::effective(None)),
+    };
+    let mut answer = Answer::default();
+    match ipam {
+        None => answer = answer.note(nothing_at(&options)),
+        Some(mut ipam) => {
+            if let Some(usage) = &mut seen.usage {
+                *usage = run_in_place(ipam.usage())?;
+            }
+            if let Some(loans) = &mut seen.loans {
+                *loans = run_in_place(ipam.loans())?;
+            }
+            if let Some(config) = &mut seen.config {
+                *config = run_in_place(ipam.config())?;
+            }
+        }
+    }
+    answer.data = match context.format {
+        Format::Json => render::json(&seen.value(args.blocks)),
+        Format::Yaml => render::yaml(&seen.value(args.blocks)),
+        _ => seen.tables(args.blocks),
+    };
+    Ok(answer)
+}
+
+impl Seen {
+    fn tables(&self, with_blocks: bool) -> String {
+        let usage = self.usage.as_ref().map(|usage| usage_table(usage, with_blocks).boxed());
+        let loans = self.loans.as_ref().map(loans_table);
+        let config = self.config.as_ref().map(config_table);
+        [usage, loans, config].into_iter().flatten().collect()
+    }
+
+    fn value(&self, with_blocks: bool) -> Value {
+        let mut value = Map::new();
+        if let Some(usage) = &self.usage {
+            let pools = usage.pools.iter().map(|pool| pool_value(pool, with_blocks)).collect();
+            value.insert("pools".into(), Value::Array(pools));
+            if with_blocks {
+                let orphans = usage.orphans.iter().map(block_value).collect();
+                value.insert("blocksInNoPool".into(), Value::Array(orphans));
+            }
+        }
+        if let Some(loans) = &self.loans {
+            value.insert("borrowed".into(), loans.loans.iter().map(loan_value).collect());
+            value.insert("withoutHost".into(), count(loans.without_host.into()));
+        }
+        if let Some(config) = &self.config {
+            value.insert("configuration".into(), config_value(config));
+        }
+        Value::Object(value)
+    }
+}
+
+fn usage_table(usage: &Usage, with_blocks: bool) -> Table {
+    let mut columns = vec![
+        ("GROUPING", Align::Left),
+        ("CIDR", Align::Left),
+        ("IPS TOTAL", Align::Right),
+        ("IPS IN USE", Align::Right),
+        ("IPS RESERVED", Align::Right),
+        ("IPS FREE", Align::Right),
+        ("NAME", Align::Left),
+    ];
+    if with_blocks {
+        columns.extend([("AFFINITY", Align::Left), ("BORROWED BY", Align::Left)]);
+    }
+    let mut table = Table::new(columns);
+    let blank = || [String::new(), String::new()];
+    for pool in &usage.pools {
+        let name = if pool.disabled { format!("{} (disabled)", pool.name) } else { pool.name.clone() };
+        let counts = counts(pool.capacity, pool.in_use, pool.reserved, pool.free);
+        let row = ["IP Pool".into(), pool.cidr.to_string()].into_iter().chain(counts).chain([name]);
+        table.row(row.chain(blank().into_iter().filter(|_| with_blocks)));
+        for block in pool.blocks.iter().filter(|_| with_blocks) {
+            table.row(block_row(block, ""));
+        }
+    }
+    for block in usage.orphans.iter().filter(|_| with_blocks) {
+        table.row(block_row(block, "(no pool)"));
+    }
+    table
+}
+
+fn block_row(block: &BlockUsage, name: &str) -> impl Iterator<Item = String> {
+    let affinity = block.affinity.as_ref().map_or_else(|| "<none>".to_owned(), ToString::to_string);
+    let borrowers: Vec<_> = block.borrowed.iter().map(|(host, count)| format!("{host} ({count})")).collect();
+    let counts = counts(block.capacity, block.in_use, block.reserved, block.free);
+    let row = ["Block".into(), block.cidr.to_string()].into_iter().chain(counts);
+    row.chain([name.to_owned(), affinity, borrowers.join(", ")])
+}
+
+fn counts(total: u128, in_use: u128, reserved: u128, free: u128) -> [String; 4] {
+    let part = |part: u128| format!("{part} ({}%)", percent(part, total));
+    [total.to_string(), part(in_use), part(reserved), part(free)]
+}
+
+fn pool_value(pool: &PoolUsage, with_blocks: bool) -> Value {
+    let mut value = json!({
+        "name": pool.name,
+        "cidr": pool.cidr,
+        "disabled": pool.disabled,
+        "total": count(pool.capacity),
+        "inUse": count(pool.in_use),
+        "reserved": count(pool.reserved),
+        "free": count(pool.free),
+    });
+    if with_blocks && let Some(fields) = value.as_object_mut() {
+        fields.insert("blocks".into(), pool.blocks.iter().map(block_value).collect());
+    }
+    value
+}
+
+fn block_value(block: &BlockUsage) -> Value {
+    let borrowed =
+        block.borrowed.iter().map(|(host, number)| json!({ "node": host, "count": count(*number) }));
+    json!({
+        "cidr": block.cidr,
+        "affinity": block.affinity,
+        "total": count(block.capacity),
+        "inUse": count(block.in_use),
+        "reserved": count(block.reserved),
+        "free": count(block.free),
+        "borrowedBy": borrowed.collect::<Vec<_>>(),
+    })
+}
+
+fn loans_table(loans: &Loans) -> String {
+    let headers = ["IP", "BORROWING-NODE", "BLOCK", "BLOCK OWNER", "TYPE", "ALLOCATED-TO"];
+    let mut table = Table::new(headers.map(|header| (header, Align::Left)));
+    for loan in &loans.loans {
+        let (kind, to) = allocated_to(&loan.active);
+        let owner = loan.owner.as_ref().map_or_else(String::new, |owner| owner.name().to_string());
+        table.row([loan.address.to_string(), loan.borrower.clone(), loan.block.to_string(), owner, kind, to]);
+    }
+    let mut text = table.boxed();
+    if loans.without_host > 0 {
+        let _ = writeln!(
+            text,
+            "Note: found {} addresses without a node; whether they are borrowed is not known",
+            loans.without_host
+        );
+    }
+    text
+}
+
+fn loan_value(loan: &Loan) -> Value {
+    let (kind, to) = allocated_to(&loan.active);
+    json!({
+        "ip": loan.address,
+        "borrower": loan.borrower,
+        "block": loan.block,
+        "owner": loan.owner,
+        "type": kind,
+        "allocatedTo": to,
+    })
+}
+
+/// What kind of thing uses an address, and its name.
+fn allocated_to(active: &BTreeMap<String, String>) -> (String, String) {
+    let get = |key: &str| active.get(key).map(String::as_str);
+    let in_namespace = |name: &str| match get(owner_key::NAMESPACE) {
+        Some(namespace) => format!("{namespace}/{name}"),
+        None => name.to_owned(),
+    };
+    match (get(owner_key::VMI_NAME), get(owner_key::POD), get(owner_key::TYPE)) {
+        (Some(vmi), _, _) => ("vmi".into(), in_namespace(vmi)),
+        (None, Some(pod), _) => ("pod".into(), in_namespace(pod)),
+        (None, None, Some(kind)) => (kind.to_owned(), String::new()),
+        (None, None, None) => (String::new(), String::new()),
+    }
+}
+
+fn config_table(config: &Config) -> String {
+    let headers = ["PROPERTY", "VALUE", "DEFAULT"];
+    let mut table = Table::new(headers.map(|header| (header, Align::Left)));
+    for ((property, value), (_, default)) in
+        properties(config).into_iter().zip(properties(&Config::effective(None)))
+    {
+        table.row([property.to_owned(), value, default]);
+    }
+    table.boxed()
+}
+
+fn config_value(config: &Config) -> Value {
+    json!({
+        "strictAffinity": config.affinity_rule == crate::ipam::AffinityRule::Strict,
+        "autoAllocateBlocks": config.auto_allocate_blocks,
+        "maxBlocksPerHost": config.max_blocks_per_host,
+        "kubeVirtVMAddressPersistence": config.vm_address_persistence,
+        "ipCooldownSeconds": config.cooldown.as_secs(),
+    })
+}
+
+fn show_address(context: &Context<'_>, address: IpAddr) -> Result<Answer, Error> {
+    let (options, ipam) = context.open_to_read()?;
+    let Some(mut ipam) = ipam else {
+        let report = AddressReport {
+            address,
+            pool: None,
+            block: None,
+            affinity: None,
+            reservations: Vec::new(),
+            standing: Standing::Free,
+        };
+        return Ok(address_answer(context.format, &report).note(nothing_at(&options)));
+    };
+    let report = run_in_place(ipam.look_up(address, context.clock.now()))?;
+    drop(ipam);
+    Ok(address_answer(context.format, &report))
+}
+
+fn address_answer(format: Format, report: &AddressReport) -> Answer {
+    let data = match format {
+        Format::Json => render::json(&address_value(report)),
+        Format::Yaml => render::yaml(&address_value(report)),
+        _ => address_text(report),
+    };
+    Answer { data, is_no: !matches!(report.standing, Standing::Held { .. }), ..Answer::default() }
+}
+
+fn address_text(report: &AddressReport) -> String {
+    let address = report.address;
+    match &report.standing {
+        Standing::Held { handle, active, alternate, .. } => {
+            let handle = handle.as_deref().map_or_else(|| "<none>".into(), printable);
+            let mut text = format!("IP {address} is in use\nHandle ID: {handle}\n");
+            if active.is_empty() {
+                text.push_str("No active owner attributes defined\n");
+            } else {
+                text.push_str("Active Owner Attributes:\n");
+                list(&mut text, active);
+            }
+            if !alternate.is_empty() {
+                text.push_str("Alternate Owner Attributes:\n");
+                list(&mut text, alternate);
+            }
+            text
+        }
+        Standing::Cooling { since } => {
+            format!(
+                "{address} is not assigned: it was released at {since} and is in cooldown\n{}",
+                place(report)
+            )
+        }
+        Standing::Free => format!("{address} is not assigned\n{}", place(report)),
+    }
+}
+
+fn list(text: &mut String, attributes: &BTreeMap<String, String>) {
+    for (key, value) in attributes {
+        let _ = writeln!(text, "  {}: {}", printable(key), printable(value));
+    }
+}
+
+/// Where an address lies, a line each.
+fn place(report: &AddressReport) -> String {
+    let mut text = String::new();
+    let _ = match &report.pool {
+        Some(pool) => writeln!(text, "  pool: {} ({})", printable(&pool.name), pool.cidr),
+        None => writeln!(text, "  it lies in no pool"),
+    };
+    if let Some(block) = report.block {
+        let affinity = report.affinity.as_ref().map_or_else(|| "<none>".to_owned(), ToString::to_string);
+        let _ = writeln!(text, "  block: {block} (affinity {})", printable(&affinity));
+    }
+    for reservation in &report.reservations {
+        let _ = writeln!(text, "  reserved by: {}", printable(reservation));
+    }
+    text
+}
+
+fn address_value(report: &AddressReport) -> Value {
+    let mut value = json!({
+        "ip": report.address,
+        "assigned": matches!(report.standing, Standing::Held { .. }),
+        "pool": report.pool.as_ref().map(|pool| &pool.name),
+        "block": report.block,
+        "affinity": report.affinity,
+        "reservedBy": report.reservations,
+    });
+    let more = match &report.standing {
+        Standing::Free => json!({}),
+        Standing::Cooling { since } => json!({ "releasedAt": since }),
+        Standing::Held { handle, active, alternate, sequence } => json!({
+            "handle": handle,
+            "activeOwner": active,
+            "alternateOwner": alternate,
+            "sequenceNumber": count((*sequence).into()),
+        }),
+    };
+    if let (Some(fields), Value::Object(more)) = (value.as_object_mut(), more) {
+        fields.extend(more);
+    }
+    value
+}

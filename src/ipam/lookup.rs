@@ -1,0 +1,172 @@
+//! Who has an address, and who uses addresses of another's blocks: asked by people.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use super::pools::Pool;
+use super::{Block, Config, Error, Ipam, noted, owner_key, reservation};
+use crate::api::Affinity;
+use crate::api::calico::{AttributeFields, IpamBlock};
+use crate::clock::Timestamp;
+use crate::datastore::{Answer, Datastore, Want};
+use crate::net::Cidr;
+
+/// Everything that is known about an address.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AddressReport {
+    /// The address.
+    pub address: IpAddr,
+    /// The pool that it lies in, whatever its state.
+    pub pool: Option<Pool>,
+    /// The block that it lies in, if that exists.
+    pub block: Option<Cidr>,
+    /// Whom the block is kept for.
+    pub affinity: Option<Affinity>,
+    /// Names of the reservations that keep it from being handed out automatically.
+    pub reservations: Vec<String>,
+    /// Whether somebody has it.
+    pub standing: Standing,
+}
+
+/// Whether somebody has an address.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Standing {
+    /// Nobody has it.
+    Free,
+    /// It was released, and may not be used again yet.
+    Cooling {
+        /// When it was released.
+        since: Timestamp,
+    },
+    /// Somebody has it.
+    Held {
+        /// By what it is freed; `None`: by its address alone.
+        handle: Option<String>,
+        /// Who uses it.
+        active: BTreeMap<String, String>,
+        /// Who may take it over.
+        alternate: BTreeMap<String, String>,
+        /// The block's number when it was assigned.
+        sequence: u64,
+    },
+}
+
+/// An address that a host uses from a block that is not its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loan {
+    /// The address.
+    pub address: IpAddr,
+    /// The host that uses it.
+    pub borrower: String,
+    /// The block.
+    pub block: Cidr,
+    /// Whom the block is kept for; `None`: nobody.
+    pub owner: Option<Affinity>,
+    /// Who uses it, in the words of its attributes.
+    pub active: BTreeMap<String, String>,
+}
+
+/// All loans of a store.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Loans {
+    /// Ascending.
+    pub loans: Vec<Loan>,
+    /// Addresses that are in use, or cool down, without a host being noted: nobody knows whether they are borrowed.
+    pub without_host: u64,
+}
+
+impl<D: Datastore> Ipam<D> {
+    /// The options in effect.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn config(&mut self) -> Result<Config, Error> {
+        let settings =
+            self.store.read(&[Want::Settings]).await?.pop().map(Answer::settings).unwrap_or_default();
+        Ok(Config::effective(settings.configuration.as_ref().map(|(_, stored)| stored)))
+    }
+
+    /// Looks an address up, also one of a disabled pool or of none. `now` judges whether it still cools down.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or the block of the address is damaged.
+    pub async fn look_up(&mut self, address: IpAddr, now: Timestamp) -> Result<AddressReport, Error> {
+        let wants = [Want::Settings, Want::Blocks(Cidr::single(address))];
+        let mut answers = self.store.read(&wants).await?.into_iter();
+        let settings = answers.next().map(Answer::settings).unwrap_or_default();
+        let entry = answers.next().map(Answer::objects).unwrap_or_default().into_iter().next();
+        let config = Config::effective(settings.configuration.as_ref().map(|(_, stored)| stored));
+        let reserving = settings.reservations.iter().map(|(_, reservation)| reservation);
+        let mut report = AddressReport {
+            address,
+            pool: settings
+                .pools
+                .iter()
+                .map(|(_, pool)| Pool::of(pool))
+                .find(|pool| pool.cidr.contains_address(address)),
+            block: None,
+            affinity: None,
+            reservations: reserving
+                .filter(|one| reservation::addresses(&one.spec).contains(address))
+                .map(|one| one.name().to_owned())
+                .collect(),
+            standing: Standing::Free,
+        };
+        if let Some(entry) = entry {
+            let mut block = whole(entry.into())?;
+            block.collect(config.cooldown, now);
+            report.block = Some(block.cidr());
+            report.affinity = block.affinity().cloned();
+            if let Some(allocation) = block.holder(address) {
+                report.standing = standing(allocation.fields, block.sequence_of(allocation.ordinal));
+            }
+        }
+        Ok(report)
+    }
+
+    /// Every address that a host uses from a block that is not its own.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or a block is damaged.
+    pub async fn loans(&mut self) -> Result<Loans, Error> {
+        let blocks =
+            self.store.read(&[Want::AllBlocks]).await?.pop().map(Answer::objects).unwrap_or_default();
+        let mut loans = Loans::default();
+        for entry in blocks {
+            let block = whole(entry.into())?;
+            let owner = block.affinity().map(|affinity| affinity.name().as_str());
+            for allocation in block.allocations() {
+                match noted(&allocation.fields, owner_key::NODE) {
+                    None => loans.without_host += 1,
+                    Some(node) if Some(node) == owner => {}
+                    Some(node) => loans.loans.push(Loan {
+                        address: allocation.address,
+                        borrower: node.to_owned(),
+                        block: block.cidr(),
+                        owner: block.affinity().cloned(),
+                        active: allocation.fields.active_owner.clone().unwrap_or_default(),
+                    }),
+                }
+            }
+        }
+        loans.loans.sort_by_key(|loan| loan.address);
+        Ok(loans)
+    }
+}
+
+fn whole(wire: IpamBlock) -> Result<Block, Error> {
+    let cidr = wire.cidr;
+    Block::from_wire(wire).map_err(|problem| Error::DamagedBlock { block: cidr, problem })
+}
+
+fn standing(fields: AttributeFields<'_>, sequence: u64) -> Standing {
+    if let Some(since) = fields.released_at {
+        return Standing::Cooling { since };
+    }
+    Standing::Held {
+        handle: fields.handle_id.map(|handle| super::owner::sanitised(&handle).to_owned()),
+        active: fields.active_owner.unwrap_or_default(),
+        alternate: fields.alternate_owner.unwrap_or_default(),
+        sequence,
+    }
+}

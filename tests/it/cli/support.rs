@@ -1,0 +1,158 @@
+//! A store in a directory of its own, the plugin called on it, and the command line run on it.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_host-affine");
+
+/// A store that nobody else has.
+pub(super) struct Store {
+    dir: tempfile::TempDir,
+}
+
+impl Store {
+    /// A place for a store; there is none yet.
+    pub(super) fn new() -> Self {
+        Self { dir: tempfile::tempdir().expect("a directory") }
+    }
+
+    /// The directory that the store is in.
+    pub(super) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The store's own directory.
+    pub(super) fn path(&self) -> PathBuf {
+        self.dir.path().join("store")
+    }
+
+    /// A network whose configuration names pools, in `routed` addressing, on a host.
+    pub(super) fn network(&self, host: &str, pools: &Value) -> Value {
+        json!({
+            "cniVersion": "1.0.0", "name": "net", "type": "calico", "nodename": host,
+            "ipam": { "type": "host-affine", "datastore": { "type": "file", "path": self.path() }, "pools": pools },
+        })
+    }
+
+    /// A container is added.
+    pub(super) fn add(&self, id: &str, network: &Value) -> Value {
+        let output = self.call("ADD", id, network);
+        let text = String::from_utf8(output.stdout).expect("text");
+        assert!(output.status.success(), "ADD {id}: {text}");
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    /// A container is deleted.
+    pub(super) fn del(&self, id: &str, network: &Value) {
+        assert!(self.call("DEL", id, network).status.success(), "DEL {id}");
+    }
+
+    /// The plugin is called, whatever comes of it.
+    pub(super) fn call(&self, verb: &str, id: &str, network: &Value) -> Output {
+        let mut command = Command::new(PROGRAM);
+        command.current_dir(self.dir()).env_clear().envs([
+            ("CNI_COMMAND", verb),
+            ("CNI_CONTAINERID", id),
+            ("CNI_NETNS", "/var/run/netns/none"),
+            ("CNI_IFNAME", "eth0"),
+            ("CNI_PATH", "/opt/cni/bin"),
+        ]);
+        command.env("CNI_ARGS", format!("IgnoreUnknown=1;K8S_POD_NAMESPACE=prod;K8S_POD_NAME={id}"));
+        feed(&mut command, &network.to_string())
+    }
+
+    /// The command line, on this store.
+    pub(super) fn run(&self, args: &[&str]) -> Ran {
+        self.run_with(args, "")
+    }
+
+    /// The command line, on this store, with something on standard input.
+    pub(super) fn run_with(&self, args: &[&str], stdin: &str) -> Ran {
+        let mut command = program();
+        command.arg("--datastore").arg(format!("file://{}", self.path().display())).args(args);
+        self.ran(feed(&mut command, stdin))
+    }
+
+    /// What came of a run, with the place of the store and what differs from run to run taken out.
+    pub(super) fn ran(&self, output: Output) -> Ran {
+        let text = |bytes: Vec<u8>| self.redact(&String::from_utf8(bytes).expect("text"));
+        Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    fn redact(&self, text: &str) -> String {
+        let text = text.replace(&self.dir().display().to_string(), "DIR");
+        let replaced = [
+            (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? \+0000 UTC", "TIME"),
+            (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
+            (r"boot: \S+", "boot: BOOT"),
+            (r#""boot": "[^"]+""#, r#""boot": "BOOT""#),
+        ];
+        replaced.iter().fold(text, |text, (pattern, word)| {
+            regex::Regex::new(pattern).expect("a pattern").replace_all(&text, *word).into_owned()
+        })
+    }
+}
+
+/// The program without the environment of the test.
+pub(super) fn program() -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.env_clear();
+    command
+}
+
+/// Runs a command with something on its standard input.
+pub(super) fn feed(command: &mut Command, stdin: &str) -> Output {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    // Who does not read its input may be gone by now.
+    let _ = child.stdin.take().expect("its standard input").write_all(stdin.as_bytes());
+    child.wait_with_output().expect("its end")
+}
+
+/// What came of a command line.
+#[derive(Debug)]
+pub(super) struct Ran {
+    code: Option<i32>,
+    pub(super) out: String,
+    pub(super) err: String,
+}
+
+impl Ran {
+    /// It exits with a status, prints exactly this, and says nothing else.
+    #[track_caller]
+    pub(super) fn prints(&self, code: i32, out: &str) -> &Self {
+        self.is(code, out, "")
+    }
+
+    /// It exits with a status, prints nothing, and says exactly this.
+    #[track_caller]
+    pub(super) fn says(&self, code: i32, err: &str) -> &Self {
+        self.is(code, "", err)
+    }
+
+    /// It exits with a status, and both streams are exactly these.
+    #[track_caller]
+    pub(super) fn is(&self, code: i32, out: &str, err: &str) -> &Self {
+        let (out, err) = (out.trim_start_matches('\n'), err.trim_start_matches('\n'));
+        assert_eq!(self.out, out, "standard output; standard error was:\n{}", self.err);
+        assert_eq!(self.err, err, "standard error");
+        assert_eq!(self.code, Some(code), "exit status");
+        self
+    }
+
+    /// It exits with a status.
+    #[track_caller]
+    pub(super) fn exits(&self, code: i32) -> &Self {
+        assert_eq!(self.code, Some(code), "exit status; {self:?}");
+        self
+    }
+
+    /// Standard output as JSON.
+    #[track_caller]
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}

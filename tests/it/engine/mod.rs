@@ -1,0 +1,20 @@
+//! The engine's promises, over a store in memory and over stores that are interrupted.
+
+mod build;
+#[path = "../../support/choices.rs"]
+mod choices;
+#[path = "../../support/effect.rs"]
+mod effect;
+mod judge;
+mod scenarios;
+#[path = "../../support/schedule.rs"]
+mod schedule;
+mod schedules;
+#[path = "../../support/sim.rs"]
+mod sim;
+
+/// An option of the tests, such as a seed to be replayed. Absent, or not a number: `None`.
+#[expect(clippy::disallowed_methods, reason = "the one home of the tests' options")]
+fn option(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}

@@ -1,0 +1,121 @@
+//! Several clients at once, in every order, with a crash or a lost answer at every point.
+//!
+//! `HOST_AFFINE_SEEDS=n` runs that many seeds of the larger scenarios; `HOST_AFFINE_SEED=s` repeats one.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
+
+use super::choices::Choices;
+use super::judge::{Log, client, judge};
+use super::option;
+use super::scenarios::{self, Scenario};
+use super::schedule::{Run, run};
+use super::sim::{Kind, Sim, World};
+
+/// Seeds of the larger scenarios, where nothing else is asked for.
+const SEEDS: u64 = 400;
+
+/// One run of a scenario. Returns the decisions for the next one.
+fn run_once(
+    scenario: &Scenario,
+    kind: Kind,
+    choices: Choices,
+    faults: usize,
+    judged: &mut HashSet<String>,
+) -> (Run, Choices) {
+    let world = Rc::new(RefCell::new(World::new(scenario.state.clone(), kind, choices, faults)));
+    let log = Log::default();
+    let clients = scenario.clients.iter().enumerate();
+    let clients = clients.map(|(at, acts)| client(Sim::new(&world, at), acts, &log)).collect();
+    let outcome = run(&world, clients);
+    let quiet = world.borrow().faults_left == faults;
+    world.borrow_mut().calm_down();
+    let (state, choices) = {
+        let mut world = world.borrow_mut();
+        (std::mem::take(&mut world.state), std::mem::replace(&mut world.choices, Choices::every()))
+    };
+    if outcome == Run::Complete {
+        // Most orders end alike.
+        let log = log.borrow();
+        let objects: Vec<_> = state.entries().map(|entry| entry.object).collect();
+        if judged.insert(format!("{quiet} {log:?} {objects:?}")) {
+            judge(scenario, kind, &state, &log, quiet);
+        }
+    }
+    (outcome, choices)
+}
+
+/// Every order of a scenario's operations, with one crash or lost answer at every point.
+fn every_order(scenario: &Scenario, kind: Kind, faults: usize) -> usize {
+    let mut choices = Choices::every();
+    let mut judged = HashSet::new();
+    let mut runs = 0;
+    loop {
+        let path = choices.upcoming();
+        let ran = catch_unwind(AssertUnwindSafe(|| run_once(scenario, kind, choices, faults, &mut judged)));
+        let (outcome, used) = ran.unwrap_or_else(|failure| {
+            report(&format!(
+                "scenario `{}`, {kind:?}, after {runs} orders, decisions {path:?}",
+                scenario.name
+            ));
+            resume_unwind(failure)
+        });
+        runs += usize::from(outcome == Run::Complete);
+        choices = used;
+        if !choices.advance() {
+            return runs;
+        }
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "what a failing test needs to be repeated")]
+fn report(text: &str) {
+    eprintln!("{text}");
+}
+
+fn every_order_of(scenarios: &[Scenario], kinds: &[Kind]) {
+    for scenario in scenarios {
+        for &kind in kinds {
+            let runs = every_order(scenario, kind, 1);
+            assert!(runs > 10, "`{}` has only {runs} orders: it proves nothing", scenario.name);
+            report(&format!("{runs:>8} orders: {}, {kind:?}", scenario.name));
+        }
+    }
+}
+
+#[test]
+fn no_order_crash_or_lost_answer_breaks_a_promise_of_an_atomic_store() {
+    every_order_of(&scenarios::of_two(), &[Kind::Atomic]);
+}
+
+#[test]
+fn no_order_crash_or_lost_answer_breaks_a_promise_of_a_store_that_applies_in_order() {
+    every_order_of(&scenarios::of_two(), &[Kind::InOrder]);
+}
+
+#[test]
+fn guards_keep_apart_what_no_revision_does() {
+    every_order_of(&scenarios::of_guards(), &[Kind::Atomic]);
+}
+
+#[test]
+fn many_clients_break_no_promise_whatever_the_seed() {
+    let seeds = match option("HOST_AFFINE_SEED") {
+        Some(seed) => seed..=seed,
+        None => 1..=option("HOST_AFFINE_SEEDS").unwrap_or(SEEDS),
+    };
+    for seed in seeds {
+        for kind in [Kind::Atomic, Kind::InOrder] {
+            let mut choices = Choices::seeded(seed);
+            let scenario = scenarios::of_many(&mut |among| choices.pick(among));
+            let mut judged = HashSet::new();
+            let ran = catch_unwind(AssertUnwindSafe(|| run_once(&scenario, kind, choices, 3, &mut judged)));
+            if let Err(failure) = ran {
+                report(&format!("{kind:?}; repeat it with HOST_AFFINE_SEED={seed}"));
+                resume_unwind(failure);
+            }
+        }
+    }
+}
