@@ -5,4 +5,5 @@ mod counts;
 mod disturbed;
 mod faults;
 mod kill;
+mod refusals;
 mod together;

@@ -1,12 +1,12 @@
 //! What a call costs, in things that can be counted: flushes, files opened, system calls, memory.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::json;
 
 use crate::support::cni::{Network, is_release_build, program, skip};
-use crate::support::store::{Lab, View};
+use crate::support::store::{Lab, View, write_out};
 use crate::support::strace::{SystemCall, record, strace, troubled};
 
 /// What makes data durable.
@@ -25,23 +25,8 @@ fn three_hosts(lab: &Lab) -> Network {
             network.unflushed().on(node).add(&format!("{node}-{n}")).succeeded();
         }
     }
-    write_out(lab, &network);
+    write_out(&network, &lab.store());
     network
-}
-
-/// Makes calls until the journal has just been written out.
-fn write_out(lab: &Lab, network: &Network) {
-    let journal = lab.store().join("journal");
-    let header = || fs::read(&journal).expect("a journal")[..128].to_vec();
-    let (before, filler) = (header(), network.unflushed().on("node-2"));
-    for _ in 0..200 {
-        filler.add("filler").succeeded();
-        filler.del("filler").succeeded();
-        if header() != before {
-            return;
-        }
-    }
-    panic!("400 commits, and the journal was not written out");
 }
 
 fn flushes(calls: &[SystemCall]) -> Vec<&str> {
@@ -57,7 +42,8 @@ fn block_files(calls: &[SystemCall]) -> Vec<String> {
 
 fn files_of_node_1(lab: &Lab) -> Vec<String> {
     let view = View::of(&lab.store());
-    let own = view.blocks.iter().filter(|b| b.affinity.as_ref().is_some_and(|a| a.to_string() == "host:node-1"));
+    let own =
+        view.blocks.iter().filter(|b| b.affinity.as_ref().is_some_and(|a| a.to_string() == "host:node-1"));
     own.map(|block| block.cidr.to_string().replace('/', "-")).collect()
 }
 
@@ -186,9 +172,9 @@ fn what_a_call_costs_does_not_grow_with_the_number_of_blocks_that_others_have() 
     let lab = Lab::in_memory();
     let network = Network::new("pods", &lab.store(), &json!([{ "cidr": "10.204.0.0/16", "blockSize": 28 }]));
     network.add("own").succeeded();
-    write_out(&lab, &network);
+    write_out(&network, &lab.store());
     let count = |container: &str| {
-        let (answer, calls) = record(&strace, network.call("ADD", container), Path::new(lab.path()));
+        let (answer, calls) = record(&strace, network.call("ADD", container), lab.path());
         answer.succeeded();
         calls.iter().filter(|call| !call.is_by_chance()).count()
     };
@@ -196,7 +182,7 @@ fn what_a_call_costs_does_not_grow_with_the_number_of_blocks_that_others_have() 
     for n in 0..60 {
         network.unflushed().on(&format!("other-{n}")).add(&format!("o{n}")).succeeded();
     }
-    write_out(&lab, &network);
+    write_out(&network, &lab.store());
     let many = count("many");
     assert!(many <= few + 2, "{few} system calls beside one host's block, {many} beside 61");
 }
