@@ -2,6 +2,7 @@
 
 mod blocks;
 mod counts;
+mod damage;
 mod disturbed;
 mod faults;
 mod kill;

@@ -86,7 +86,7 @@ impl View {
 
     /// All objects agree, and all counts do: with each other, and with who holds what.
     #[track_caller]
-    pub(crate) fn is_sound(self) -> Self {
+    pub(crate) fn sound(self) -> Self {
         assert_eq!(self.findings, [], "objects do not agree");
         let mut in_use = 0;
         for pool in &self.usage.pools {

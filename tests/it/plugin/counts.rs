@@ -123,7 +123,7 @@ fn an_answer_that_rests_on_an_unflushed_commit_is_flushed_first() {
     for verb in ["ADD", "DEL"] {
         let answer = troubled(&strace, network.call(verb, "c"), &kill);
         assert!(answer.was_killed() && answer.stdout.is_empty(), "{answer:?}");
-        let is_held = !View::of(&lab.store()).is_sound().of_container("c").is_empty();
+        let is_held = !View::of(&lab.store()).sound().of_container("c").is_empty();
         assert_eq!(is_held, verb == "ADD", "it was committed before its flush");
         // A power cut now would take it back; so what is answered now has to be flushed now.
         let (answer, calls) = record(&strace, network.call(verb, "c"), lab.path());

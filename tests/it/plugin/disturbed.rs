@@ -76,7 +76,7 @@ impl Stage {
                 come_close_to_a_cut(&network, &template, lab.path(), &(scenario.call)(&network));
             }
         }
-        let before = View::of(&template).is_sound();
+        let before = View::of(&template).sound();
         let mut stage = Self { lab, scenario, before, undisturbed: Vec::new() };
         let store = stage.copy("undisturbed");
         let header = header_of(&store);
@@ -144,7 +144,7 @@ impl Stage {
 
     /// What was promised holds after the call: for a reader, for the next container, for the same call again.
     fn holds(&self, store: &Path, answer: &Answer) {
-        let now = View::of(store).is_sound();
+        let now = View::of(store).sound();
         let ours: BTreeSet<&str> = match self.scenario.effect {
             Effect::Gives(container) => BTreeSet::from([container]),
             Effect::TakesOver(container) => LEASES.iter().map(|(_, old)| *old).chain([container]).collect(),
@@ -208,7 +208,7 @@ impl Stage {
             assert!(!is_live, "{address} has been in use since before the store");
         }
         network.del("bystander").succeeded();
-        self.others_are_untouched(&View::of(store).is_sound(), ours);
+        self.others_are_untouched(&View::of(store).sound(), ours);
     }
 
     fn same_call_again(&self, store: &Path, first: &Answer, now: &View, ours: &BTreeSet<&str>) {
@@ -222,13 +222,13 @@ impl Stage {
                 let had = now.of_container(container);
                 assert!(had.iter().all(|a| given.contains(a)), "it had {had:?} and was told {given:?}");
                 assert!(first.printed_addresses().is_none() || !had.is_empty());
-                view = View::of(store).is_sound();
+                view = View::of(store).sound();
                 assert_eq!(view.of_container(container), given);
                 assert_eq!(given.len(), self.families());
             }
             Effect::Frees(containers) => {
                 again.succeeded();
-                view = View::of(store).is_sound();
+                view = View::of(store).sound();
                 for container in containers {
                     assert_eq!(view.of_container(container), Vec::<IpAddr>::new(), "{container}");
                 }

@@ -25,13 +25,13 @@ fn with_one(lab: &Lab) -> Network {
 fn refused_until(lab: &Lab, network: &Network, mend: impl FnOnce()) -> [Refusal; 2] {
     let refusals = [network.add("d").refused(), network.del("c").refused()];
     mend();
-    let view = View::of(&lab.store()).is_sound();
+    let view = View::of(&lab.store()).sound();
     assert_eq!(view.held.len(), 1, "{:?}", view.held);
     assert_eq!(network.add("c").addresses(), view.of_container("c"));
     network.add("d").succeeded();
     network.del("d").succeeded();
     network.del("c").succeeded();
-    assert_eq!(View::of(&lab.store()).is_sound().held.len(), 0);
+    assert_eq!(View::of(&lab.store()).sound().held.len(), 0);
     refusals
 }
 
@@ -66,7 +66,7 @@ fn a_pool_keeps_its_block_size_and_its_name() {
     let mut conf = other.conf;
     conf["ipam"]["pools"] = json!([{ "cidr": "nonsense" }]);
     Network::of(&conf).del("c").succeeded();
-    assert_eq!(View::of(&lab.store()).is_sound().held.len(), 0);
+    assert_eq!(View::of(&lab.store()).sound().held.len(), 0);
     network.add("d").succeeded();
 }
 
@@ -123,7 +123,7 @@ fn a_gateway_that_a_container_holds_is_refused_and_stays_the_containers() {
     let refusal = network.with("gateway", held.to_string()).add("d").refused();
     assert_eq!(refusal.code, 107);
     refusal.says(&[&held.to_string(), "c", "gateway"]);
-    assert_eq!(View::of(&lab.store()).is_sound().of_container("c"), [held]);
+    assert_eq!(View::of(&lab.store()).sound().of_container("c"), [held]);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_store_that_may_not_be_read_is_no_empty_store() {
         assert_eq!(refusal.code, 100);
         refusal.says(&[&lab.store().display().to_string(), "ermission denied"]);
     }
-    assert_eq!(View::of(&lab.store()).is_sound().held.len(), 1);
+    assert_eq!(View::of(&lab.store()).sound().held.len(), 1);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn a_symbolic_link_is_not_followed_whatever_it_stands_for() {
         fs::remove_file(&path).expect("a link");
         fs::rename(&aside, &path).expect("the place is free");
         assert_eq!(fs::read(&foreign).expect("it is there"), b"not yours\n");
-        let view = View::of(&lab.store()).is_sound();
+        let view = View::of(&lab.store()).sound();
         assert_eq!(view.held.len(), 1, "{name}");
         assert_eq!(network.add("c").addresses(), view.of_container("c"), "{name}");
     }
@@ -269,7 +269,7 @@ fn a_held_lock_is_waited_for_no_longer_than_was_said_and_its_holder_is_named() {
             let status = impatient.call("STATUS", "").run().refused();
             assert_eq!(status.code, 50);
             drop(hold);
-            assert_eq!(View::of(&lab.store()).is_sound().held.len(), 1);
+            assert_eq!(View::of(&lab.store()).sound().held.len(), 1);
         }
     }
     // What a dead process wrote into it holds nobody up.
@@ -308,7 +308,7 @@ fn a_result_that_nobody_takes_is_taken_back() {
     assert!(!answer.is_success());
     let again = network.call("ADD", "c").under(&to_full).run();
     assert!(!again.is_success());
-    let view = View::of(&lab.store()).is_sound();
+    let view = View::of(&lab.store()).sound();
     assert_eq!(
         (view.of_container("d").len(), view.of_container("c").len()),
         (0, 1),
