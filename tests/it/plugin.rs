@@ -1,7 +1,10 @@
 //! The built plugin from outside: a process per call, as runtimes and main plugins make them.
 
 mod blocks;
+mod counts;
+mod damage;
 mod disturbed;
 mod faults;
 mod kill;
+mod refusals;
 mod together;
