@@ -204,3 +204,23 @@ fn under_a_bridge_the_containers_of_before_and_after_meet() {
     assert_eq!(View::of(&directory).sound().held.len(), 0);
     assert_eq!(records(&directory, "old").len(), 0);
 }
+
+#[test]
+fn a_record_of_host_locals_for_an_address_that_is_ours_takes_nothing_away_and_stops_nobody() {
+    let Some(program) = host_local() else { return skip("host-local is not installed") };
+    let switch = Switch::with(&program, &json!([[{ "subnet": "10.211.4.0/24" }]]));
+    let ours = switch.after.add("new").address();
+    // As when the word was changed back, and host-local, which does not know of ours, gave it once more.
+    let record = switch.directory().join("old").join(ours.to_string());
+    fs::write(&record, "intruder\r\neth0").expect("a record");
+    for n in 0..3 {
+        let other = switch.after.add(&format!("later{n}")).address();
+        assert_ne!(other, ours);
+    }
+    assert_eq!(switch.view().held[&ours].container, "new");
+    switch.after.del("intruder").succeeded();
+    assert_eq!(switch.view().held[&ours].container, "new", "it is not the intruder's to give back");
+    assert!(!record.exists());
+    switch.after.del("new").succeeded();
+    assert!(!switch.view().held.contains_key(&ours));
+}
