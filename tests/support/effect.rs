@@ -4,7 +4,8 @@
 use std::fmt;
 
 use host_affine::api::calico::IpamHandle;
-use host_affine::datastore::memory::{Memory, lies_in};
+use host_affine::datastore::lies_in;
+use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{Batch, Change, Entry, Guard, Key, Object, Op, Want};
 use host_affine::net::Cidr;
 
