@@ -74,6 +74,8 @@ pub enum Want {
     Held(HandleId),
     /// All affinities of one owner.
     Affinities(Affinity),
+    /// The CIDRs of the blocks that an owner records an affinity to, whatever its state. Cheaper than the records.
+    AffinityCidrs(Affinity),
     /// All affinities.
     AllAffinities,
     /// The CIDRs of all blocks that overlap a network.
@@ -103,8 +105,26 @@ pub enum Want {
 pub enum RoomOf {
     /// Those affine to one owner.
     Owner(Affinity),
+    /// Those affine to nobody.
+    Nobody,
     /// Those affine to anybody but one owner, and those affine to nobody.
     AllBut(Affinity),
+}
+
+/// Whether a block of this owner is among those meant.
+#[must_use]
+pub fn is_of(of: &RoomOf, owner: Option<&Affinity>) -> bool {
+    match of {
+        RoomOf::Owner(wanted) => owner == Some(wanted),
+        RoomOf::Nobody => owner.is_none(),
+        RoomOf::AllBut(left_out) => owner != Some(left_out),
+    }
+}
+
+/// Whether a block lies in one of some networks.
+#[must_use]
+pub fn lies_in(networks: &[Cidr], block: Cidr) -> bool {
+    networks.iter().any(|network| network.contains(block))
 }
 
 /// The answer to a [`Want`], of the variant that belongs to it.
@@ -118,7 +138,7 @@ pub enum Answer {
     Held(Option<Entry>, Vec<Entry>),
     /// To a want for several objects, in the order of their keys.
     Objects(Vec<Entry>),
-    /// To [`Want::BlockCidrs`] and [`Want::Room`].
+    /// To [`Want::BlockCidrs`], [`Want::AffinityCidrs`] and [`Want::Room`].
     Cidrs(Vec<Cidr>),
 }
 

@@ -1,5 +1,10 @@
 //! The integration tests: one binary, a module per subject.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests make files, measure nothing by their clocks, and read their variables"
+)]
+
 mod cli;
 mod conformance;
 mod datastore_contract;
@@ -7,3 +12,4 @@ mod engine;
 mod plugin;
 #[path = "../support/mod.rs"]
 mod support;
+mod tidy;

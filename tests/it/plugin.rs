@@ -1,7 +1,12 @@
 //! The built plugin from outside: a process per call, as runtimes and main plugins make them.
 
 mod blocks;
+mod counts;
+mod damage;
 mod disturbed;
 mod faults;
+mod host_local;
 mod kill;
+mod main_plugins;
+mod refusals;
 mod together;

@@ -11,6 +11,8 @@ use host_affine::datastore::file::{Access, Durability, FileStore, IfAbsent, Opti
 use host_affine::datastore::{Answer, Batch, Commit, Datastore as _, Entry, Key, Want, run_in_place};
 use host_affine::ipam::{Block, Finding, HOST_ADDRESS_HANDLE, Ipam, Usage, audit, noted, owner_key};
 
+use super::cni::Network;
+
 /// A directory for a test, and a place in it for a store that does not exist yet.
 #[derive(Debug)]
 pub(crate) struct Lab {
@@ -84,7 +86,7 @@ impl View {
 
     /// All objects agree, and all counts do: with each other, and with who holds what.
     #[track_caller]
-    pub(crate) fn is_sound(self) -> Self {
+    pub(crate) fn sound(self) -> Self {
         assert_eq!(self.findings, [], "objects do not agree");
         let mut in_use = 0;
         for pool in &self.usage.pools {
@@ -151,6 +153,24 @@ pub(crate) fn configure(path: &Path, spec: IpamConfigurationSpec) {
     }
     assert_eq!(run_in_place(store.commit(batch)).expect("committed"), Commit::Applied);
     run_in_place(store.settle());
+}
+
+/// The header of the journal, which changes when it is written out. Empty: there is no store.
+pub(crate) fn header_of(store: &Path) -> Vec<u8> {
+    fs::read(store.join("journal")).map(|bytes| bytes[..128].to_vec()).unwrap_or_default()
+}
+
+/// Makes calls until the journal has just been written out, and everything is in its file.
+pub(crate) fn write_out(network: &Network, store: &Path) {
+    let (before, filler) = (header_of(store), network.unflushed());
+    for _ in 0..200 {
+        filler.add("filler").succeeded();
+        filler.del("filler").succeeded();
+        if header_of(store) != before {
+            return;
+        }
+    }
+    panic!("400 commits, and the journal was not written out");
 }
 
 /// Opens a store; `None`: there is none.

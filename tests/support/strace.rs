@@ -42,6 +42,12 @@ impl SystemCall {
     pub(crate) fn inject(&self, what: &str) -> [String; 2] {
         ["-e".to_owned(), format!("inject={}:{what}:when={}", self.name, self.occurrence)]
     }
+
+    /// The same before it and all later ones of its name.
+    pub(crate) fn inject_from_then_on(&self, what: &str) -> [String; 2] {
+        let [option, once] = self.inject(what);
+        [option, format!("{once}+")]
+    }
 }
 
 /// Makes a call and tells what system calls it made, from `exec` to exit.

@@ -198,6 +198,16 @@ impl IpamConf {
         // The lists are read also where annotations replace them: what is wrong in them stays wrong.
         let ipv4_pools = PoolRef::read_all(ipam, "ipv4_pools", Family::V4)?;
         let ipv6_pools = PoolRef::read_all(ipam, "ipv6_pools", Family::V6)?;
+        for gateway in &gateways {
+            let named = match Family::of(*gateway) {
+                Family::V4 => &ipv4_pools,
+                Family::V6 => &ipv6_pools,
+            };
+            // Of pools that are only named it is not known here where they lie.
+            if dialect == Dialect::Pools && named.is_empty() {
+                check_gateway(ipam, *gateway, &pools)?;
+            }
+        }
         let status = ipam.section("status")?;
         Ok(IpamConf {
             dialect,
@@ -255,6 +265,17 @@ fn gateways(ipam: &Section<'_, '_>) -> Result<Vec<IpAddr>, Failure> {
         Some(_) => value.list()?.map(Value::address).collect(),
         None => Ok(ipam.address("gateway")?.into_iter().collect()),
     }
+}
+
+/// A gateway that no pool has would be that of no address, and nobody would be told.
+fn check_gateway(ipam: &Section<'_, '_>, gateway: IpAddr, pools: &[PoolConf]) -> Result<(), Failure> {
+    if pools.iter().any(|pool| pool.cidr.contains_address(gateway)) {
+        return Ok(());
+    }
+    let cidrs: Vec<String> = pools.iter().map(|pool| pool.cidr.to_string()).collect();
+    let problem =
+        format!("has the gateway `{gateway}`, which lies in none of its pools: {}", cidrs.join(", "));
+    Err(ipam.problem(problem))
 }
 
 /// A JSON boolean, or one of the strings that Calico has for it.

@@ -25,6 +25,11 @@ impl FileStore {
                 Answer::Held(held.map(|held| held.into_entry(id.clone())), blocks)
             }
             Want::Affinities(owner) => Answer::Objects(self.affinities(|_| Ok(vec![affinities_of(owner)]))?),
+            Want::AffinityCidrs(owner) => {
+                let names = self.names(&affinities_of(owner))?;
+                let cidrs: BTreeSet<Cidr> = names.iter().filter_map(|name| cidr_of_file(name)).collect();
+                Answer::Cidrs(cidrs.into_iter().collect())
+            }
             Want::AllAffinities => Answer::Objects(self.affinities(|store| {
                 let owners = store.folders(AFFINITIES)?.into_iter();
                 Ok(owners.map(|owner| format!("{AFFINITIES}/{owner}")).collect())

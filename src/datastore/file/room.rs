@@ -6,8 +6,7 @@ use super::FileStore;
 use super::layout::{ROOM, cidr_of_stem, room_of, stem};
 use super::overlay::Latest;
 use crate::api::Affinity;
-use crate::datastore::memory::lies_in;
-use crate::datastore::{Error, RoomOf};
+use crate::datastore::{Error, RoomOf, lies_in};
 use crate::net::Cidr;
 
 /// How many names are read of a directory at least, where it has so many: about one buffer of the system call.
@@ -27,6 +26,7 @@ impl FileStore {
     pub(super) fn room(&mut self, of: &RoomOf, within: &[Cidr], enough: usize) -> Result<Vec<Cidr>, Error> {
         let folders: Vec<String> = match of {
             RoomOf::Owner(owner) => vec![room_of(Some(owner))],
+            RoomOf::Nobody => vec![room_of(None)],
             RoomOf::AllBut(left_out) => {
                 let left_out = room_of(Some(left_out));
                 self.folders(ROOM)?

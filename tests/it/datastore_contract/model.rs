@@ -237,6 +237,7 @@ fn wants() -> Vec<Want> {
     }
     for of in OWNERS.iter().flatten() {
         wants.push(Want::Affinities(owner(of)));
+        wants.push(Want::AffinityCidrs(owner(of)));
     }
     for range in BLOCKS {
         wants.push(Want::Object(Key::Block(cidr(range))));
@@ -281,7 +282,7 @@ fn compare(store: &mut FileStore, memory: &Memory, hinted: &BTreeSet<Cidr>) {
         assert_eq!(comparable(ask(store, want.clone())), expected, "{want:?}");
     }
     let everywhere = vec![cidr("0.0.0.0/0"), cidr("::/0")];
-    for of in [RoomOf::Owner(owner("n1")), RoomOf::AllBut(owner("n1"))] {
+    for of in [RoomOf::Owner(owner("n1")), RoomOf::AllBut(owner("n1")), RoomOf::Nobody] {
         let want = Want::Room { of, within: everywhere.clone(), enough: usize::MAX };
         let found = ask(store, want.clone()).cidrs();
         assert!(found.is_sorted());

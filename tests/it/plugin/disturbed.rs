@@ -11,7 +11,7 @@ use std::thread;
 use serde_json::json;
 
 use crate::support::cni::{Answer, Call, Network};
-use crate::support::store::{Lab, View, copy_tree};
+use crate::support::store::{Lab, View, copy_tree, header_of};
 use crate::support::strace::{self, SystemCall};
 
 /// A call, and the store that it meets.
@@ -76,14 +76,14 @@ impl Stage {
                 come_close_to_a_cut(&network, &template, lab.path(), &(scenario.call)(&network));
             }
         }
-        let before = View::of(&template).is_sound();
+        let before = View::of(&template).sound();
         let mut stage = Self { lab, scenario, before, undisturbed: Vec::new() };
         let store = stage.copy("undisturbed");
-        let header = header(&store);
+        let header = header_of(&store);
         let call = (stage.scenario.call)(&(stage.scenario.network)(&store));
         let (answer, calls) = strace::record(strace, call, stage.lab.path());
         stage.undisturbed = calls;
-        let wrote_out = header != self::header(&store);
+        let wrote_out = header != header_of(&store);
         assert_eq!(wrote_out, stage.scenario.cuts || header.is_empty(), "the journal's header");
         stage.holds(&store, &answer.succeeded());
         stage
@@ -144,7 +144,7 @@ impl Stage {
 
     /// What was promised holds after the call: for a reader, for the next container, for the same call again.
     fn holds(&self, store: &Path, answer: &Answer) {
-        let now = View::of(store).is_sound();
+        let now = View::of(store).sound();
         let ours: BTreeSet<&str> = match self.scenario.effect {
             Effect::Gives(container) => BTreeSet::from([container]),
             Effect::TakesOver(container) => LEASES.iter().map(|(_, old)| *old).chain([container]).collect(),
@@ -208,7 +208,7 @@ impl Stage {
             assert!(!is_live, "{address} has been in use since before the store");
         }
         network.del("bystander").succeeded();
-        self.others_are_untouched(&View::of(store).is_sound(), ours);
+        self.others_are_untouched(&View::of(store).sound(), ours);
     }
 
     fn same_call_again(&self, store: &Path, first: &Answer, now: &View, ours: &BTreeSet<&str>) {
@@ -222,13 +222,13 @@ impl Stage {
                 let had = now.of_container(container);
                 assert!(had.iter().all(|a| given.contains(a)), "it had {had:?} and was told {given:?}");
                 assert!(first.printed_addresses().is_none() || !had.is_empty());
-                view = View::of(store).is_sound();
+                view = View::of(store).sound();
                 assert_eq!(view.of_container(container), given);
                 assert_eq!(given.len(), self.families());
             }
             Effect::Frees(containers) => {
                 again.succeeded();
-                view = View::of(store).is_sound();
+                view = View::of(store).sound();
                 for container in containers {
                     assert_eq!(view.of_container(container), Vec::<IpAddr>::new(), "{container}");
                 }
@@ -255,9 +255,9 @@ fn come_close_to_a_cut(network: &Network, store: &Path, scratch: &Path, call: &C
     let saved = scratch.join("saved");
     for n in 0..400 {
         copy_tree(store, &saved);
-        let before = header(store);
+        let before = header_of(store);
         call.run().succeeded();
-        let cut = header(store) != before;
+        let cut = header_of(store) != before;
         fs::remove_dir_all(store).expect("it is a copy");
         fs::rename(&saved, store).expect("the place is free");
         if cut {
@@ -268,9 +268,4 @@ fn come_close_to_a_cut(network: &Network, store: &Path, scratch: &Path, call: &C
         if n % 2 == 0 { network.add(&filler) } else { network.del(&filler) }.succeeded();
     }
     panic!("400 commits, and the journal was not written out");
-}
-
-/// The header of the journal, which changes with a cut. Empty: there is no store.
-fn header(store: &Path) -> Vec<u8> {
-    fs::read(store.join("journal")).map(|bytes| bytes[..128].to_vec()).unwrap_or_default()
 }

@@ -19,14 +19,14 @@ fn a_hundred_containers_start_and_stop_at_once_on_a_store_that_does_not_exist_ye
     let answers = at_once(&calls("ADD"));
     let given = all_different(answers.into_iter().flat_map(Answer::addresses));
     assert_eq!(given.len(), 200);
-    let view = View::of(&lab.store()).is_sound();
+    let view = View::of(&lab.store()).sound();
     assert_eq!(view.held.keys().copied().collect::<BTreeSet<_>>(), given);
     assert_eq!((view.handles, view.blocks.len()), (100, 4), "two blocks of each family hold 100");
 
     for answer in at_once(&calls("DEL")) {
         assert_eq!(answer.succeeded().stdout, "");
     }
-    let view = View::of(&lab.store()).is_sound();
+    let view = View::of(&lab.store()).sound();
     assert_eq!((view.held.len(), view.handles), (0, 0));
     for pool in &view.usage.pools {
         assert!(pool.blocks.len() <= 1, "{} keeps {} blocks", pool.cidr, pool.blocks.len());
@@ -44,7 +44,7 @@ fn adds_and_deletions_at_once_on_several_hosts_never_share_an_address() {
             (0..16).map(|n| network.on(&format!("n{n}")).call("ADD", &format!("r{round}-n{n}"))).collect();
         all_different(at_once(&calls).into_iter().map(Answer::address));
     }
-    let view = View::of(&lab.store()).is_sound();
+    let view = View::of(&lab.store()).sound();
     assert_eq!(view.held.len(), 48);
 
     let mut calls = Vec::new();
@@ -68,7 +68,7 @@ fn adds_and_deletions_at_once_on_several_hosts_never_share_an_address() {
             assert_eq!(answer.refused().code, 101);
         }
     }
-    let view = View::of(&lab.store()).is_sound();
+    let view = View::of(&lab.store()).sound();
     let late: BTreeSet<IpAddr> = view
         .held
         .iter()
@@ -97,7 +97,7 @@ fn networks_whose_names_are_alike_never_meet() {
     for (network, address) in networks.iter().zip(&given) {
         assert_eq!(network.add("same").address(), *address, "each finds its own again");
     }
-    let view = View::of(&lab.store()).is_sound();
+    let view = View::of(&lab.store()).sound();
     assert_eq!((view.held.len(), view.handles), (40, 40));
 
     for (n, (network, address)) in networks.iter().zip(&given).enumerate() {
@@ -105,7 +105,7 @@ fn networks_whose_names_are_alike_never_meet() {
         let left = View::of(&lab.store()).held;
         assert!(!left.contains_key(address) && left.len() == 39 - n, "{}: {left:?}", names[n]);
     }
-    assert_eq!(View::of(&lab.store()).is_sound().handles, 0);
+    assert_eq!(View::of(&lab.store()).sound().handles, 0);
 }
 
 #[test]
@@ -120,10 +120,10 @@ fn a_dot_in_a_name_does_not_make_two_attachments_one() {
     assert_ne!(one, two);
     assert_eq!((short.add("b.c").address(), long.add("c").address()), (one, two));
     short.del("b.c").succeeded();
-    assert_eq!(View::of(&lab.store()).is_sound().held.keys().copied().collect::<Vec<_>>(), [two]);
+    assert_eq!(View::of(&lab.store()).sound().held.keys().copied().collect::<Vec<_>>(), [two]);
     assert_eq!(long.add("c").address(), two);
     long.del("c").succeeded();
-    let view = View::of(&lab.store()).is_sound();
+    let view = View::of(&lab.store()).sound();
     assert_eq!((view.held.len(), view.handles), (0, 0));
 }
 
@@ -135,7 +135,7 @@ fn two_interfaces_of_a_container_on_one_network_are_two_attachments() {
     let given = all_different(at_once(&calls).into_iter().map(Answer::address));
     assert_eq!(given.len(), 2);
     network.call("DEL", "c").ifname("eth1").run().succeeded();
-    let view = View::of(&lab.store()).is_sound();
+    let view = View::of(&lab.store()).sound();
     let left: Vec<&str> = view.held.values().map(|holder| holder.ifname.as_str()).collect();
     assert_eq!(left, ["eth0"]);
 }
@@ -155,7 +155,7 @@ fn ids_of_any_length_and_look_stay_within_the_store() {
     for id in ["bad/../id", "-lead", "..", "trail\n", ""] {
         assert_eq!(network.add(id).refused().code, 4, "{id:?}");
     }
-    let view = View::of(&lab.store()).is_sound();
+    let view = View::of(&lab.store()).sound();
     assert_eq!((view.held.len(), view.handles), (0, 0));
     let beside: Vec<_> = std::fs::read_dir(lab.path()).expect("a directory").collect();
     assert_eq!(beside.len(), 1, "{beside:?}");

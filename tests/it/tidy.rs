@@ -1,0 +1,298 @@
+//! The tree as it must be: who knows whom, how long a file is, what may not be left in it, and that what the README
+//! names exists.
+
+mod rules;
+mod scan;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A file longer than this, in lines, does several things.
+const LINES_MAX: usize = 700;
+/// Half of the engine's files are at most this long.
+const ENGINE_LINES_MEDIAN_MAX: usize = 300;
+
+#[test]
+fn dependencies_point_down_and_nothing_is_left_over() {
+    let externs = externs(&read("Cargo.toml"));
+    assert!(externs.contains("serde_json") && externs.contains("std"), "{externs:?}");
+    let mut found = Vec::new();
+    for file in rust_files("src") {
+        let below = file.strip_prefix("src/").expect("below src");
+        found.extend(rules::violations(below, &read(&file), &externs));
+    }
+    assert!(found.is_empty(), "{} violations:\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
+fn files_stay_small() {
+    let lengths = |folder| {
+        let of = |file: String| (read(&file).lines().count(), file);
+        rust_files(folder).into_iter().map(of).collect::<Vec<_>>()
+    };
+    let long: Vec<_> =
+        lengths("src").into_iter().chain(lengths("tests")).filter(|(l, _)| *l >= LINES_MAX).collect();
+    assert!(long.is_empty(), "{LINES_MAX} lines or more: {long:?}");
+    let engine = median(lengths("src/ipam").into_iter().map(|(lines, _)| lines).collect());
+    assert!(engine <= ENGINE_LINES_MEDIAN_MAX, "the median under src/ipam is {engine} lines");
+}
+
+#[test]
+fn the_crate_and_each_of_its_parts_say_what_they_are_for() {
+    let tops = rust_files("src").into_iter().filter(|file| {
+        let parts: Vec<_> = file.split('/').collect();
+        parts.len() == 2 || parts.len() == 3 && file.ends_with("/mod.rs")
+    });
+    let silent: Vec<_> = tops.filter(|file| !read(file).starts_with("//! ")).collect();
+    assert!(silent.is_empty(), "no documentation at the top of {silent:?}");
+}
+
+#[test]
+fn no_file_tells_where_it_was_written() {
+    let places = places_of_this_checkout();
+    let mut found = Vec::new();
+    for file in committed_files() {
+        let bytes = fs::read(root().join(&file)).expect("a file of the tree");
+        let text = String::from_utf8_lossy(&bytes);
+        found.extend(
+            places.iter().filter(|place| names_place(&text, place)).map(|place| (file.clone(), place)),
+        );
+    }
+    assert!(found.is_empty(), "paths of this machine: {found:?}");
+}
+
+#[test]
+fn packages_come_from_crates_io_alone() {
+    let lock = read("Cargo.lock");
+    let sources: BTreeSet<_> = lock.lines().filter(|line| line.starts_with("source = ")).collect();
+    let crates_io = "source = \"registry+https://github.com/rust-lang/crates.io-index\"";
+    assert_eq!(sources.into_iter().collect::<Vec<_>>(), [crates_io]);
+    for file in committed_files().into_iter().filter(|file| file.starts_with(".cargo/")) {
+        assert!(!read(&file).contains("[source"), "{file} puts another registry in its place");
+    }
+}
+
+#[test]
+fn the_commands_and_files_that_the_readme_names_exist() {
+    let readme = read("README.md");
+    let scripts = scripts_of(&readme);
+    for promised in ["scripts/quickstart", "scripts/test", "scripts/build", "scripts/bench"] {
+        assert!(scripts.contains(promised), "the README does not name {promised}");
+    }
+    for script in scripts {
+        let meta = fs::metadata(root().join(&script)).unwrap_or_else(|error| panic!("{script}: {error}"));
+        let is_source = Path::new(&script).extension().is_some();
+        assert!(is_source || meta.permissions().mode() & 0o111 != 0, "{script} cannot be run");
+    }
+    for link in links_of(&readme) {
+        assert!(root().join(&link).exists(), "the README leads to {link}, which does not exist");
+    }
+}
+
+#[test]
+fn the_command_lines_in_the_readme_are_understood() {
+    let lines = command_lines_of(&read("README.md"));
+    assert!(lines.len() > 3, "{lines:?}");
+    for line in lines {
+        // Help is printed instead of anything done, for a verb that there is and options that it has.
+        let words = line.split_whitespace().skip(1).filter(|word| !word.starts_with('-'));
+        let plugin = Command::new(env!("CARGO_BIN_EXE_host-affine")).args(words).arg("--help").output();
+        let help = plugin.expect("the plugin runs");
+        assert!(help.status.success(), "`{line}`: {}", String::from_utf8_lossy(&help.stderr));
+        let help = String::from_utf8_lossy(&help.stdout);
+        for option in line.split_whitespace().filter(|word| word.starts_with("--")) {
+            let option = option.split('=').next().unwrap_or_default();
+            assert!(help.contains(option), "`{line}`: {option} is not in its help");
+        }
+    }
+}
+
+#[test]
+fn the_readme_lists_the_error_codes_that_there_are() {
+    let own = |codes: Vec<u32>| codes.into_iter().filter(|&code| code >= 100).collect::<BTreeSet<_>>();
+    let there = own(codes_in_source(&read("src/cni/failure.rs")));
+    assert!(there.len() > 5, "the codes were not found: {there:?}");
+    assert_eq!(own(codes_in_table(&read("README.md"))), there);
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(file: &str) -> String {
+    fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+/// The files of a folder and of those in it, by their paths from the root of the tree, sorted.
+fn files(folder: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut folders = vec![PathBuf::from(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(root().join(&folder)).expect("a folder of the tree") {
+            let entry = entry.expect("an entry");
+            let path = folder.join(entry.file_name());
+            if entry.file_type().expect("a type").is_dir() {
+                folders.push(path);
+            } else {
+                found.push(path.to_str().expect("a name in UTF-8").to_owned());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn rust_files(folder: &str) -> Vec<String> {
+    let found: Vec<_> = files(folder)
+        .into_iter()
+        .filter(|file| Path::new(file).extension().is_some_and(|end| end == "rs"))
+        .collect();
+    assert!(!found.is_empty(), "no source in {folder}");
+    found
+}
+
+/// Everything that belongs to the project, as far as the tree itself tells.
+fn committed_files() -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root()).expect("the tree") {
+        let entry = entry.expect("an entry");
+        let name = entry.file_name().into_string().expect("a name in UTF-8");
+        match entry.file_type().expect("a type").is_dir() {
+            true if [".git", "target"].contains(&name.as_str()) => {}
+            true => found.extend(files(&name)),
+            false if name == ".git" => {}
+            false => found.push(name),
+        }
+    }
+    assert!(found.iter().any(|file| file == "Cargo.toml"), "{found:?}");
+    found
+}
+
+/// The names by which source may call other crates.
+fn externs(manifest: &str) -> BTreeSet<String> {
+    let mut section = "";
+    let mut names: BTreeSet<_> = ["std", "core", "alloc"].map(str::to_owned).into();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            section = line;
+        } else if section.ends_with("dependencies]")
+            && let Some((name, _)) = line.split_once('=')
+        {
+            names.insert(name.trim().replace('-', "_"));
+        }
+    }
+    names
+}
+
+fn median(mut numbers: Vec<usize>) -> usize {
+    numbers.sort_unstable();
+    numbers.get(numbers.len() / 2).copied().unwrap_or_default()
+}
+
+/// The directory of this checkout and those above it, without the ones that every machine has.
+fn places_of_this_checkout() -> Vec<String> {
+    const EVERYWHERE: [&str; 10] =
+        ["/", "/home", "/media", "/mnt", "/opt", "/root", "/srv", "/tmp", "/usr", "/var"];
+    let above = root().ancestors().filter_map(Path::to_str);
+    above.filter(|place| !EVERYWHERE.contains(place)).map(str::to_owned).collect()
+}
+
+/// Whether a text names a place as such, not as a part of another name.
+fn names_place(text: &str, place: &str) -> bool {
+    text.match_indices(place).any(|(at, _)| {
+        let (before, rest) = text.split_at(at);
+        let part_of_a_name = |c: char| c.is_alphanumeric() || "_-./~".contains(c);
+        let after = rest.split_at(place.len()).1;
+        !before.ends_with(part_of_a_name)
+            && !after.starts_with(|c: char| part_of_a_name(c) && c != '/' && c != '.')
+    })
+}
+
+fn scripts_of(readme: &str) -> BTreeSet<String> {
+    let name = |text: &str| {
+        let end = text.find(|c: char| !c.is_alphanumeric() && !"_-.".contains(c)).unwrap_or(text.len());
+        format!("scripts/{}", text.split_at(end).0.trim_end_matches('.'))
+    };
+    readme.split("scripts/").skip(1).map(name).collect()
+}
+
+/// Where the links lead that stay in the tree.
+fn links_of(readme: &str) -> Vec<String> {
+    let targets = readme.split("](").skip(1).filter_map(|text| text.split_once(')'));
+    let paths = targets.map(|(target, _)| target.split('#').next().unwrap_or_default());
+    paths.filter(|path| !path.is_empty() && !path.contains("://")).map(str::to_owned).collect()
+}
+
+/// The calls of the command line, in blocks of commands and in sentences.
+fn command_lines_of(readme: &str) -> BTreeSet<String> {
+    let in_blocks = readme.lines().filter(|line| line.starts_with("host-affine "));
+    let in_sentences =
+        readme.split('`').filter(|text| text.starts_with("host-affine ") && !text.contains('\n'));
+    let command = |line: &str| line.split(" #").next().unwrap_or_default().trim().to_owned();
+    in_blocks.chain(in_sentences).map(command).collect()
+}
+
+/// The numbers behind `Code::Name =>`.
+fn codes_in_source(source: &str) -> Vec<u32> {
+    let arm = |line: &str| {
+        line.trim().strip_prefix("Code::")?.split_once("=> ")?.1.trim_end_matches(',').parse().ok()
+    };
+    source.lines().filter_map(arm).collect()
+}
+
+/// The numbers in the first column of the table of error codes.
+fn codes_in_table(readme: &str) -> Vec<u32> {
+    let chapter =
+        readme.split("\n## ").find(|chapter| chapter.starts_with("Error codes")).unwrap_or_default();
+    let row = |line: &str| line.strip_prefix("| ")?.split_once(' ')?.0.parse().ok();
+    chapter.lines().filter_map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_found_where_it_is_named_and_nowhere_else() {
+        for text in ["see /yard/tree", "/yard/tree/src", "cd /yard/tree.\n", "\"/yard/tree\"", "(/yard/tree)"]
+        {
+            assert!(names_place(text, "/yard/tree"), "{text}");
+        }
+        for text in ["/yard/trees", "/back/yard/tree", "example.org/yard/tree", "/yard", "/yard/tree-2"] {
+            assert!(!names_place(text, "/yard/tree"), "{text}");
+        }
+    }
+
+    #[test]
+    fn scripts_links_and_codes_are_found_in_a_readme() {
+        let readme = "Run `scripts/test`, or scripts/build. [a](src/lib.rs#x) [b](https://c/d) [e](#f)\n\
+                      | 7 | of another table |\n\n## Error codes\n\n| code | meaning |\n| 101 | no address |\n\n## More\n\n\
+                      | 8 |\n";
+        assert_eq!(scripts_of(readme).into_iter().collect::<Vec<_>>(), ["scripts/build", "scripts/test"]);
+        assert_eq!(links_of(readme), ["src/lib.rs"]);
+        let commands =
+            "`host-affine get x -o y`\nhost-affine ipam show --ip=1   # who\n`host-affine` is a plugin";
+        assert_eq!(
+            command_lines_of(commands).into_iter().collect::<Vec<_>>(),
+            ["host-affine get x -o y", "host-affine ipam show --ip=1"]
+        );
+        assert_eq!(codes_in_table(readme), [101]);
+        assert_eq!(codes_in_source("    Code::Store => 100,\n    Code::Store\n  /// 100: a store"), [100]);
+    }
+
+    #[test]
+    fn names_of_crates_are_taken_from_the_manifest() {
+        let manifest = "[package]\nname = \"x\"\n[dependencies]\nserde-saphyr = \"2\"\n[features]\na = []\n";
+        assert!(externs(manifest).contains("serde_saphyr"));
+        assert!(!externs(manifest).contains("name") && !externs(manifest).contains("a"));
+    }
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(vec![9, 1, 5]), 5);
+        assert_eq!(median(Vec::new()), 0);
+    }
+}
