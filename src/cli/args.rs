@@ -305,6 +305,7 @@ pub(super) enum IpamVerb {
 
 /// Look for what does not agree, and for addresses that nobody uses
 #[derive(Debug, ClapArgs)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 #[command(after_help = "\
 Exits with 1 when something was found. With -o FILE the report that `ipam release --from-report` reads is written there.
 
@@ -322,6 +323,12 @@ pub(super) struct Check {
     /// Print every address with a problem (they are printed in any case)
     #[arg(long)]
     pub(super) show_problem_ips: bool,
+    /// Mend what other objects say is right: counts of handles, and records of affinities
+    #[arg(long)]
+    pub(super) repair: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    pub(super) yes: bool,
     /// A file that lists everything that is alive: {\"workloads\":[{\"containerID\":…,\"ips\":[…]}]}
     #[arg(long, value_name = "FILE")]
     pub(super) inventory: Option<PathBuf>,

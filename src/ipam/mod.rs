@@ -26,6 +26,7 @@ mod refusal;
 mod release;
 mod release_address;
 mod remove;
+mod repair;
 mod reservation;
 mod resources;
 mod search;

@@ -11,7 +11,7 @@ use super::super::error::Error;
 use super::super::liveness::{self, Life, Witness};
 use super::super::render::{self, Format, counted, printable};
 use super::super::{Answer, Context, Outcome};
-use super::report;
+use super::{report, write};
 use crate::datastore::run_in_place;
 use crate::ipam::{AddressFact, Finding, Survey, owner_key};
 
@@ -45,9 +45,14 @@ pub(in crate::cli) fn run(
     file: Option<&Path>,
 ) -> Result<Answer, Error> {
     let witness = Witness::of(context, liveness::path(args.inventory.as_ref()))?;
-    let (mut ipam, note) = context.open_to_read()?;
-    let survey = run_in_place(ipam.survey(context.clock.now()))?;
-    drop(ipam);
+    let mut repaired = String::new();
+    let (survey, note) = if args.repair {
+        context.confirm("This mends counts of handles and records of affinities.", args.yes)?;
+        repair(context, &mut repaired)?
+    } else {
+        let (mut ipam, note) = context.open_to_read()?;
+        (run_in_place(ipam.survey(context.clock.now()))?, note)
+    };
     let problems = problems(&survey, &witness);
     let store = context.locate()?.path.display().to_string();
     let listed: Vec<Value> = problems.iter().map(Problem::value).collect();
@@ -57,7 +62,9 @@ pub(in crate::cli) fn run(
         Format::Json => render::json(&document()),
         Format::Yaml => render::yaml(&document()),
         Format::Name => problems.iter().flat_map(|problem| [&problem.text, "\n"]).collect(),
-        Format::Table | Format::Wide => text(&store, &survey, &witness, &problems, args.show_all_ips),
+        Format::Table | Format::Wide => {
+            repaired + &text(&store, &survey, &witness, &problems, args.show_all_ips)
+        }
     };
     if let Some(file) = file {
         report::write(file, &document())?;
@@ -67,6 +74,20 @@ pub(in crate::cli) fn run(
         answer.outcome = Outcome::No;
     }
     Ok(answer)
+}
+
+/// Mends what can be, and looks again.
+fn repair(context: &Context<'_>, repaired: &mut String) -> Result<(Survey, Option<String>), Error> {
+    let (mut ipam, note) = context.open_to_change()?;
+    let now = context.clock.now();
+    for finding in run_in_place(ipam.survey(now))?.findings {
+        if run_in_place(ipam.repair(&finding))? {
+            let _ = writeln!(repaired, "Repaired: {finding}");
+        }
+    }
+    let survey = run_in_place(ipam.survey(now))?;
+    write::settle(&mut ipam);
+    Ok((survey, note))
 }
 
 fn problems(survey: &Survey, witness: &Witness) -> Vec<Problem> {

@@ -182,3 +182,14 @@ fn what_is_no_inventory_is_refused() {
         .says(2, "error: DIR/bad.json `workloads[0].ips` has `10.0.0.300`, which is no address\n");
     store.run(&["ipam", "check", "--inventory", "/nowhere"]).exits(2);
 }
+
+#[test]
+fn a_repair_mends_what_is_derivable_and_looks_again() {
+    let (store, _) = with(&["a"]);
+    let repaired = store.run(&["ipam", "check", "--repair"]);
+    repaired.exits(0);
+    assert!(repaired.out.starts_with("Checking the store at DIR/store\n"), "{repaired:?}");
+    let absent = Store::new();
+    absent.run(&["ipam", "check", "--repair"]).exits(0);
+    assert!(!absent.path().exists());
+}
