@@ -4,12 +4,9 @@ use std::collections::BTreeMap;
 
 use super::{
     Answer, Batch, Change, Commit, Conflict, Datastore, Entry, Error, Guard, Key, Object, Op, Revision,
-    RoomOf,
 };
 use super::{Settings, Stored, Want};
-use crate::api::Affinity;
 use crate::api::calico::IpamBlock;
-use crate::net::Cidr;
 
 /// A store in memory, with batches applied all or nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -74,9 +71,11 @@ impl Memory {
             ),
             Want::Room { of, within, enough } => Answer::Cidrs(
                 self.blocks()
-                    .filter(|block| !block.unallocated.is_empty() && is_of(of, block.affinity.as_ref()))
+                    .filter(|block| {
+                        !block.unallocated.is_empty() && super::is_of(of, block.affinity.as_ref())
+                    })
                     .map(|block| block.cidr)
-                    .filter(|cidr| lies_in(within, *cidr))
+                    .filter(|cidr| super::lies_in(within, *cidr))
                     .take(*enough)
                     .collect(),
             ),
@@ -179,22 +178,6 @@ impl Memory {
         }
         settings
     }
-}
-
-/// Whether a block of this owner is among those meant.
-#[must_use]
-pub fn is_of(of: &RoomOf, owner: Option<&Affinity>) -> bool {
-    match of {
-        RoomOf::Owner(wanted) => owner == Some(wanted),
-        RoomOf::Nobody => owner.is_none(),
-        RoomOf::AllBut(left_out) => owner != Some(left_out),
-    }
-}
-
-/// Whether a block lies in one of some networks.
-#[must_use]
-pub fn lies_in(networks: &[Cidr], block: Cidr) -> bool {
-    networks.iter().any(|network| network.contains(block))
 }
 
 impl Datastore for Memory {

@@ -111,6 +111,22 @@ pub enum RoomOf {
     AllBut(Affinity),
 }
 
+/// Whether a block of this owner is among those meant.
+#[must_use]
+pub fn is_of(of: &RoomOf, owner: Option<&Affinity>) -> bool {
+    match of {
+        RoomOf::Owner(wanted) => owner == Some(wanted),
+        RoomOf::Nobody => owner.is_none(),
+        RoomOf::AllBut(left_out) => owner != Some(left_out),
+    }
+}
+
+/// Whether a block lies in one of some networks.
+#[must_use]
+pub fn lies_in(networks: &[Cidr], block: Cidr) -> bool {
+    networks.iter().any(|network| network.contains(block))
+}
+
 /// The answer to a [`Want`], of the variant that belongs to it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {

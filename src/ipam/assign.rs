@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::attempt::{Attempts, Next};
-use super::block::{Block, Ordinal};
+use super::block::{Allocation, Block, Ordinal};
 use super::draft::Draft;
 use super::network::{self, PoolAsked};
 use super::owner::{self, Owner};
@@ -100,14 +100,21 @@ impl<D: Datastore> Ipam<D> {
         }
         let mut attempts = Attempts::default();
         let mut looked_again = false;
+        let mut held_at_first = None;
         loop {
-            let (draft, policy, assigned) = match self.plan(request).await {
+            let (draft, policy, assigned) = match self.plan(request, &mut held_at_first).await {
                 // What was read step by step may never have stood together.
                 Err(Error::Exhausted { .. }) if !looked_again && !self.is_alone() => {
                     looked_again = true;
                     continue;
                 }
-                planned => planned?,
+                Err(error) => {
+                    if attempts.so_far() > 0 && !self.store.is_atomic() {
+                        self.undo(request, &held_at_first.unwrap_or_default()).await?;
+                    }
+                    return Err(error);
+                }
+                Ok(planned) => planned,
             };
             let changes = draft.len() > 0;
             match self.write(draft, &policy.reserved, &mut attempts).await? {
@@ -127,7 +134,20 @@ impl<D: Datastore> Ipam<D> {
         self.store.is_atomic() && self.store.is_one_machine()
     }
 
-    pub(super) async fn plan(&mut self, request: &Assign<'_>) -> Result<(Draft, Policy, Assigned), Error> {
+    /// Frees what an attempt that stopped half-way assigned, now that the rest cannot be had: all or none.
+    async fn undo(&mut self, request: &Assign<'_>, held_at_first: &[IpAddr]) -> Result<(), Error> {
+        let attachment = &request.owner.attachment;
+        let is_new = |allocation: &Allocation<'_>| {
+            attachment.owns(&allocation.fields) && !held_at_first.contains(&allocation.address)
+        };
+        self.release_where(&attachment.handle()?, request.host, request.now, is_new).await.map(drop)
+    }
+
+    pub(super) async fn plan(
+        &mut self,
+        request: &Assign<'_>,
+        held_at_first: &mut Option<Vec<IpAddr>>,
+    ) -> Result<(Draft, Policy, Assigned), Error> {
         let handle = request.owner.attachment.handle()?;
         let (policy, mut draft, held) = self.begin(request, &handle).await?;
         let mut mine = Vec::new();
@@ -135,6 +155,7 @@ impl<D: Datastore> Ipam<D> {
             let block = draft.load_block(block.0, block.1);
             mine.extend(renew(block, &handle, request));
         }
+        held_at_first.get_or_insert_with(|| mine.iter().map(|mine: &Mine| mine.address).collect());
         let mut found: Vec<Option<Mine>> = Vec::new();
         for wanted in request.wanted {
             found.push(take_held(&mut mine, wanted, &policy)?);
@@ -150,7 +171,7 @@ impl<D: Datastore> Ipam<D> {
                     Search { store: &mut self.store, policy: &policy, draft: &mut draft, request };
                 let (block, ordinal) = search.find(wanted).await?;
                 let address = draft.block(block).map(|found| found.assign(ordinal, &attribute));
-                draft.increment(&handle, block);
+                draft.count_at_least(&handle, block);
                 (address.expect("the search took the block into the draft"), block)
             };
             let pool = policy.pool_of(block).map(Pool::of);

@@ -12,6 +12,22 @@ pub const CAS_ATTEMPTS_MAX: u32 = 100;
 #[derive(Debug, Default)]
 pub(super) struct Attempts(u32);
 
+impl Attempts {
+    /// Counts one more.
+    fn count(&mut self) -> Result<(), Error> {
+        if self.0 == CAS_ATTEMPTS_MAX {
+            return Err(Error::Contended { attempts: self.0 });
+        }
+        self.0 += 1;
+        Ok(())
+    }
+
+    /// How many there were.
+    pub(super) fn so_far(&self) -> u32 {
+        self.0
+    }
+}
+
 /// What to do after a write was tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
@@ -25,23 +41,29 @@ impl<D: Datastore> Ipam<D> {
     /// Commits a draft, if it changes anything.
     ///
     /// # Errors
-    /// [`Error::Contended`] when this was the last attempt; [`Error::Datastore`] when the store failed.
+    /// [`Error::Contended`] when there were [`CAS_ATTEMPTS_MAX`] attempts before; [`Error::Datastore`] when the store failed.
     pub(super) async fn write(
         &mut self,
         draft: Draft,
         reserved: &AddrSet,
         attempts: &mut Attempts,
     ) -> Result<Next, Error> {
+        if !self.store.is_atomic()
+            && let Some(claims) = draft.claims()
+        {
+            attempts.count()?;
+            self.store.commit(claims.into_batch(reserved)).await?;
+            return Ok(Next::StartOver);
+        }
         let batch = draft.into_batch(reserved);
         if batch.is_empty() {
             return Ok(Next::Done);
         }
         assert!(batch.ops.len() <= BATCH_MAX, "a draft of {} operations", batch.ops.len());
-        attempts.0 += 1;
+        attempts.count()?;
         match self.store.commit(batch).await? {
             Commit::Applied => Ok(Next::Done),
-            Commit::Refused(_) | Commit::Unknown if attempts.0 < CAS_ATTEMPTS_MAX => Ok(Next::StartOver),
-            Commit::Refused(_) | Commit::Unknown => Err(Error::Contended { attempts: attempts.0 }),
+            Commit::Refused(_) | Commit::Unknown => Ok(Next::StartOver),
         }
     }
 }

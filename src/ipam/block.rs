@@ -102,6 +102,11 @@ impl Block {
         self.touch();
     }
 
+    /// Has the block written though nothing else changes, so that whoever read it before cannot write it any more.
+    pub fn rewrite(&mut self) {
+        self.touch();
+    }
+
     fn touch(&mut self) {
         self.wire.sequence_number = self.next;
         self.changed = true;

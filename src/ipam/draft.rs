@@ -23,6 +23,8 @@ pub(super) struct Draft {
 pub(super) struct BlockDraft {
     revision: Option<Revision>,
     pub(super) block: Block,
+    /// A new block as it was made, before anything was assigned from it.
+    made: Option<Block>,
     delete: bool,
 }
 
@@ -37,7 +39,7 @@ struct HandleDraft {
 impl Draft {
     /// Takes in a block as it was read; one that is in already is left as it has become.
     pub(super) fn load_block(&mut self, revision: Revision, block: Block) -> &mut Block {
-        let fresh = BlockDraft { revision: Some(revision), block, delete: false };
+        let fresh = BlockDraft { revision: Some(revision), block, made: None, delete: false };
         &mut self.blocks.entry(fresh.block.cidr()).or_insert(fresh).block
     }
 
@@ -53,7 +55,8 @@ impl Draft {
 
     /// A block that does not exist yet.
     pub(super) fn create_block(&mut self, block: Block) {
-        self.blocks.insert(block.cidr(), BlockDraft { revision: None, block, delete: false });
+        let made = Some(block.clone());
+        self.blocks.insert(block.cidr(), BlockDraft { revision: None, block, made, delete: false });
     }
 
     /// Gives a block up altogether.
@@ -81,10 +84,15 @@ impl Draft {
         self.handles.contains_key(id)
     }
 
-    /// Counts one address more for a handle.
-    pub(super) fn increment(&mut self, id: &HandleId, block: Cidr) {
+    /// Makes a handle count no fewer addresses in a block than the block says. It may count more: an attempt that
+    /// stopped half-way, or another caller that is about to write the block, has counted already. It is written even
+    /// so: whoever read it before, and is about to lower it, must not succeed after this.
+    pub(super) fn count_at_least(&mut self, id: &HandleId, block: Cidr) {
+        let held = self.blocks.get(&block).map_or(0, |draft| draft.block.held_by(id).count());
+        let held = u32::try_from(held).unwrap_or(u32::MAX);
         if let Some(draft) = self.handles.get_mut(id) {
-            *draft.handle.block.entry(block).or_default() += 1;
+            let count = draft.handle.block.entry(block).or_default();
+            *count = held.max(*count);
             draft.changed = true;
         }
     }
@@ -171,6 +179,28 @@ impl Draft {
         let handles = self.handles.values().filter(|draft| draft.changed).count();
         let blocks = self.blocks.values().filter(|draft| draft.delete || draft.block.is_changed()).count();
         self.settings.len() + handles + blocks + self.affinities.len()
+    }
+
+    /// The part of a draft that claims new blocks, as they are before anything is assigned from them. `None`: it
+    /// claims none.
+    ///
+    /// Where a batch may stop half-way it goes first and by itself: then a block that a handle names either exists, and
+    /// its revision tells whether anybody wrote it, or will never hold an address of that handle.
+    pub(super) fn claims(&self) -> Option<Draft> {
+        let made = |(cidr, draft): (&Cidr, &BlockDraft)| {
+            let block = draft.made.clone().filter(|_| !draft.delete)?;
+            Some((*cidr, BlockDraft { revision: None, block, made: None, delete: false }))
+        };
+        let blocks: BTreeMap<_, _> = self.blocks.iter().filter_map(made).collect();
+        // What belongs to a block that changes hands goes with that block; void claims may go at once.
+        let goes_later = |key: &Key| {
+            matches!(key, Key::Affinity(_, cidr) if self.blocks.get(cidr)
+                .is_some_and(|draft| draft.made.is_none() && draft.block.is_changed()))
+        };
+        let affinities = self.affinities.iter().filter(|(key, _)| !goes_later(key));
+        let affinities = affinities.map(|(key, op)| (key.clone(), op.clone())).collect();
+        let settings = self.settings.clone();
+        (!blocks.is_empty()).then(|| Draft { settings, blocks, affinities, ..Draft::default() })
     }
 
     /// The batch, in the order that is safe to stop in: what others refer to first; a handle that grows before its

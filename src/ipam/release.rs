@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::assign::checked;
 use super::attempt::{Attempts, Next};
-use super::block::Ordinal;
+use super::block::{Allocation, Ordinal};
 use super::draft::Draft;
 use super::owner::{self, Attachment, ValidAttachments, noted};
 use super::policy::Policy;
@@ -14,6 +14,10 @@ use crate::api::calico::{AttributeFields, IpamHandle};
 use crate::clock::Timestamp;
 use crate::datastore::{Answer, Datastore, Entry, Key, Want};
 use crate::net::Cidr;
+
+/// How many attempts of a release correct a handle that counts more than its blocks say, where others may be at work.
+/// After that somebody is, with this very handle, and each would go on undoing the other's half.
+const CORRECTIONS_MAX: u32 = 2;
 
 /// What was freed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,7 +40,7 @@ impl<D: Datastore> Ipam<D> {
         let Ok(handle) = attachment.handle() else {
             return Ok(Released::default());
         };
-        self.release_where(&handle, host, now, |fields| attachment.owns(fields)).await
+        self.release_where(&handle, host, now, |allocation| attachment.owns(&allocation.fields)).await
     }
 
     /// Frees everything that a handle holds.
@@ -52,12 +56,13 @@ impl<D: Datastore> Ipam<D> {
         self.release_where(handle, host, now, |_| true).await
     }
 
-    async fn release_where(
+    /// Frees those addresses of a handle that are meant, as far as they are this host's.
+    pub(super) async fn release_where(
         &mut self,
         handle: &HandleId,
         host: &Host,
         now: Timestamp,
-        meant: impl Fn(&AttributeFields<'_>) -> bool,
+        meant: impl Fn(&Allocation<'_>) -> bool,
     ) -> Result<Released, Error> {
         let mut attempts = Attempts::default();
         loop {
@@ -68,26 +73,34 @@ impl<D: Datastore> Ipam<D> {
             let (settings, node, (stored, blocks)) = (next().settings(), next().object(), next().held());
             let policy = Policy::new(settings, node, &host.name, now);
             let mut draft = Draft::default();
-            let named: Vec<Cidr> = handle_blocks(stored.as_ref());
+            let named = handle_blocks(stored.as_ref());
             draft.load_handle(handle, stored.map(|entry| (entry.revision, entry.into::<IpamHandle>())));
-            let one_machine = self.store.is_one_machine();
+            let (one_machine, alone) = (self.store.is_one_machine(), self.is_alone());
             let mut released = Released::default();
             let mut emptied = Vec::new();
             for entry in blocks {
                 let (revision, block) = checked(entry, &policy)?;
                 let cidr = block.cidr();
                 let block = draft.load_block(revision, block);
-                let ours = |fields: &AttributeFields<'_>| meant(fields) && is_near(fields, host, one_machine);
+                let ours = |allocation: &Allocation<'_>| {
+                    meant(allocation) && is_near(&allocation.fields, host, one_machine)
+                };
+                let excess = counted(&named, cidr).saturating_sub(count(block, handle));
+                let corrects = alone || attempts.so_far() < CORRECTIONS_MAX;
+                if excess > 0 && corrects && !alone {
+                    // Whoever has counted an address and is about to write the block must not succeed after this.
+                    block.rewrite();
+                }
                 let freed = free(block, handle, &policy, ours);
                 if !freed.is_empty() && block.is_empty() {
                     emptied.push(cidr);
                 }
-                let left = count(block, handle);
                 // A handle counts what its blocks say: after a crash it may have counted more.
-                draft.set_count(handle, cidr, left);
+                let left = count(block, handle);
+                draft.set_count(handle, cidr, if corrects { left } else { left.saturating_add(excess) });
                 released.addresses.extend(freed);
             }
-            for cidr in named {
+            for (cidr, _) in named {
                 if draft.block(cidr).is_none() {
                     draft.set_count(handle, cidr, 0);
                 }
@@ -174,11 +187,11 @@ fn free(
     block: &mut Block,
     handle: &HandleId,
     policy: &Policy,
-    meant: impl Fn(&AttributeFields<'_>) -> bool,
+    meant: impl Fn(&Allocation<'_>) -> bool,
 ) -> Vec<IpAddr> {
     let held: Vec<(Ordinal, IpAddr)> = block
         .held_by(handle)
-        .filter(|allocation| meant(&allocation.fields))
+        .filter(|allocation| meant(allocation))
         .map(|allocation| (allocation.ordinal, allocation.address))
         .collect();
     for (ordinal, _) in &held {
@@ -191,9 +204,16 @@ pub(super) fn count(block: &Block, handle: &HandleId) -> u32 {
     u32::try_from(block.held_by(handle).count()).unwrap_or(u32::MAX)
 }
 
-fn handle_blocks(stored: Option<&Entry>) -> Vec<Cidr> {
+/// The blocks that a handle names, with its counts.
+fn handle_blocks(stored: Option<&Entry>) -> Vec<(Cidr, u32)> {
     match stored.map(|entry| &entry.object) {
-        Some(crate::datastore::Object::Handle(handle)) => handle.block.keys().copied().collect(),
+        Some(crate::datastore::Object::Handle(handle)) => {
+            handle.block.iter().map(|(cidr, count)| (*cidr, *count)).collect()
+        }
         _ => Vec::new(),
     }
+}
+
+fn counted(named: &[(Cidr, u32)], block: Cidr) -> u32 {
+    named.iter().find(|(cidr, _)| *cidr == block).map_or(0, |(_, count)| *count)
 }

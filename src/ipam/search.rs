@@ -1,6 +1,8 @@
 //! Where an address comes from: the search through blocks, in the promised order.
 
-use std::net::IpAddr;
+mod dead;
+mod exactly;
+
 use std::time::Duration;
 
 use super::assign::{Assign, Wanted, checked};
@@ -12,8 +14,8 @@ use super::policy::Policy;
 use super::pools::Pool;
 use super::walk::Walk;
 use super::{Block, Error, owner, refusal, walk};
-use crate::api::calico::{AffinityState, BlockAffinity, IpamHandle};
-use crate::api::{Affinity, HandleId};
+use crate::api::Affinity;
+use crate::api::calico::{AffinityState, BlockAffinity};
 use crate::datastore::{self, Datastore, Entry, Key, Revision, RoomOf, Want};
 use crate::net::{AddrSet, Cidr, Family};
 
@@ -21,8 +23,6 @@ use crate::net::{AddrSet, Cidr, Family};
 const RECLAIM_AGE_MIN: Duration = Duration::from_secs(60);
 /// How many blocks with room are asked for at first: nearly always the first has an address.
 const ROOM_FIRST: usize = 16;
-/// Leases of an earlier boot that one commit takes back; a bound, since each may change a handle of its own.
-const DEAD_MAX: usize = 64;
 
 /// The search for one attempt.
 pub(super) struct Search<'a, D> {
@@ -473,173 +473,6 @@ impl<D: Datastore> Search<'_, D> {
             if position >= start { position - start } else { blocks - start + position }
         });
         (place, steps.unwrap_or(0))
-    }
-
-    /// Takes back what attachments of an earlier boot of this host still hold, where all hosts of the store are this
-    /// machine: nothing that they belonged to can be alive.
-    async fn left_by_an_earlier_boot(
-        &mut self,
-        areas: &[Area],
-        owned: &Owned,
-        own_only: bool,
-        damaged: &mut Option<Error>,
-    ) -> Result<Option<Found>, Error> {
-        if !self.store.is_one_machine() || self.request.host.boot.is_none() {
-            return Ok(None);
-        }
-        let mut candidates: Vec<Cidr> = owned.in_areas.iter().map(|(cidr, ..)| *cidr).collect();
-        if !own_only {
-            for area in areas {
-                let blocks = self.store.read(&[Want::BlockCidrs(area.pool.cidr)]).await?.pop();
-                candidates.extend(blocks.map(datastore::Answer::cidrs).unwrap_or_default());
-            }
-        }
-        for cidr in candidates {
-            // Loads it; nothing of it was usable so far.
-            if let Some(found) = self.usable(cidr, areas, damaged).await? {
-                return Ok(Some(found));
-            }
-            if self.release_dead(cidr).await?
-                && let Some(found) = self.draft.block(cidr).and_then(|block| free_in(block, areas))
-            {
-                return Ok(Some(found));
-            }
-        }
-        Ok(None)
-    }
-
-    async fn release_dead(&mut self, cidr: Cidr) -> Result<bool, Error> {
-        let host = self.request.host;
-        let Some(block) = self.draft.block(cidr) else {
-            return Ok(false);
-        };
-        let dead: Vec<(Ordinal, HandleId)> = block
-            .allocations()
-            .filter(|allocation| {
-                owner::is_of_earlier_boot(&allocation.fields, &host.name, host.boot.as_deref())
-            })
-            .filter_map(|allocation| {
-                let handle = HandleId::new(owner::sanitised(allocation.fields.handle_id.as_deref()?)).ok()?;
-                Some((allocation.ordinal, handle))
-            })
-            .take(DEAD_MAX)
-            .collect();
-        for (ordinal, _) in &dead {
-            // Free at once: no packet of before the boot is under way.
-            block.release(*ordinal, Duration::ZERO, self.policy.now);
-        }
-        for (_, handle) in &dead {
-            self.recount(handle, cidr).await?;
-        }
-        Ok(!dead.is_empty())
-    }
-
-    async fn recount(&mut self, handle: &HandleId, cidr: Cidr) -> Result<(), Error> {
-        if !self.draft.knows_handle(handle) {
-            let stored = self.object(Key::Handle(handle.clone())).await?;
-            self.draft.load_handle(handle, stored.map(|entry| (entry.revision, entry.into::<IpamHandle>())));
-        }
-        let count = self.draft.block(cidr).map_or(0, |block| block.held_by(handle).count());
-        self.draft.set_count(handle, cidr, u32::try_from(count).unwrap_or(u32::MAX));
-        Ok(())
-    }
-
-    /// One address that was asked for. Reservations do not bind it, save those of a subnet's own addresses.
-    async fn exactly(&mut self, areas: &[Area], wanted: &Wanted, address: IpAddr) -> Result<Found, Error> {
-        let inside = |area: &&Area| area.pool.cidr.contains_address(address);
-        let in_ranges = wanted.usable.as_ref().is_none_or(|usable| usable.contains(address));
-        let Some(area) = areas.iter().find(inside).filter(|_| in_ranges) else {
-            let pools = areas.iter().map(|area| (area.pool.name.clone(), area.pool.cidr)).collect();
-            return Err(Error::OutsidePools { address, pools });
-        };
-        if let Some(reservation) = refusal::subnet_reservation(self.policy, address) {
-            return Err(Error::KeptBack { address, reservation });
-        }
-        let cidr =
-            area.pool.block_of(address).ok_or_else(|| Error::OutsidePools { address, pools: Vec::new() })?;
-        let strict = self.policy.config.affinity_rule == AffinityRule::Strict;
-        let me = self.policy.affinity();
-        if self.load(cidr).await?.is_none() {
-            return self.exactly_in_a_new_block(areas, cidr, address, &me, strict).await;
-        }
-        self.displace_dead(cidr, address).await?;
-        let cooldown = self.policy.config.cooldown;
-        let Some(block) = self.draft.block(cidr) else { unreachable!("the block was just taken in") };
-        if strict && block.affinity() != Some(&me) {
-            return Err(Error::StrictAffinity { address, block: cidr, owner: block.affinity().cloned() });
-        }
-        match (block.free_ordinal(address), block.holder(address)) {
-            (Some(ordinal), _) => Ok((cidr, ordinal)),
-            (None, Some(holder)) if holder.fields.released_at.is_some() => {
-                Err(Error::Cooling { address, seconds: cooldown.as_secs() })
-            }
-            (None, holder) => {
-                let holder = holder.map(|allocation| refusal::holder(&allocation.fields)).unwrap_or_default();
-                Err(Error::Taken { address, holder: Box::new(holder) })
-            }
-        }
-    }
-
-    async fn exactly_in_a_new_block(
-        &mut self,
-        areas: &[Area],
-        cidr: Cidr,
-        address: IpAddr,
-        me: &Affinity,
-        strict: bool,
-    ) -> Result<Found, Error> {
-        let no_block = |limit| Err(Error::NoNewBlock { address, block: cidr, limit });
-        let config = &self.policy.config;
-        if !config.auto_allocate_blocks {
-            return no_block(Limit::AutoAllocateOff);
-        }
-        let ledger = self.ledger(cidr).await?;
-        if !ledger.is_free(cidr) {
-            let pools = areas.iter().map(|area| (area.pool.name.clone(), area.pool.cidr)).collect();
-            return Err(Error::OutsidePools { address, pools });
-        }
-        let owned = self.affinities(me, areas).await?;
-        let claims = owned.of_family < self.limit();
-        if !claims && strict {
-            return no_block(Limit::MaxBlocks { has: owned.of_family, max: config.max_blocks_per_host });
-        }
-        let kept_for = claims.then_some(me);
-        let block = self.made(cidr, kept_for);
-        let Some(ordinal) = block.free_ordinal(address) else {
-            let holder = block.holder(address).map(|a| refusal::holder(&a.fields)).unwrap_or_default();
-            return Err(Error::Taken { address, holder: Box::new(holder) });
-        };
-        if let Some(me) = kept_for {
-            let stale = self.object(Key::Affinity(me.clone(), cidr)).await?;
-            self.draft.confirm(me, cidr, stale.map(|entry| (entry.revision, entry.into())));
-        }
-        self.draft.create_block(block);
-        Ok((cidr, ordinal))
-    }
-
-    /// A holder that died with an earlier boot does not keep an address from whoever asks for it.
-    async fn displace_dead(&mut self, cidr: Cidr, address: IpAddr) -> Result<(), Error> {
-        let host = self.request.host;
-        if !self.store.is_one_machine() {
-            return Ok(());
-        }
-        let Some(block) = self.draft.block(cidr) else {
-            return Ok(());
-        };
-        let Some(allocation) = block.holder(address) else {
-            return Ok(());
-        };
-        if !owner::is_of_earlier_boot(&allocation.fields, &host.name, host.boot.as_deref()) {
-            return Ok(());
-        }
-        let handle =
-            allocation.fields.handle_id.as_deref().and_then(|id| HandleId::new(owner::sanitised(id)).ok());
-        let ordinal = allocation.ordinal;
-        block.release(ordinal, Duration::ZERO, self.policy.now);
-        match handle {
-            Some(handle) => self.recount(&handle, cidr).await,
-            None => Ok(()),
-        }
     }
 
     /// What is carved out of a network: the blocks of the store, and those drafted.

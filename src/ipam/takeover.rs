@@ -120,7 +120,7 @@ impl<D: Datastore> Ipam<D> {
             && let Some(ordinal) = block.free_ordinal(lease.address)
         {
             block.assign(ordinal, &attribute);
-            draft.increment(&handle, cidr);
+            draft.count_at_least(&handle, cidr);
         }
         Ok(())
     }

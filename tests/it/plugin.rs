@@ -5,6 +5,8 @@ mod counts;
 mod damage;
 mod disturbed;
 mod faults;
+mod host_local;
 mod kill;
+mod main_plugins;
 mod refusals;
 mod together;

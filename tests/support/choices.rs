@@ -1,7 +1,7 @@
 //! Where a simulation's decisions come from: every combination in turn, or a seed.
 
 /// A source of decisions.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Choices {
     /// Every combination, one per run: a counter whose digits have the bases that the runs ask for.
     Every {
@@ -55,14 +55,6 @@ impl Choices {
             return 0;
         }
         self.pick(among)
-    }
-
-    /// The decisions that are fixed for the coming run.
-    pub(crate) fn upcoming(&self) -> Vec<usize> {
-        match self {
-            Choices::Every { path, .. } => path.iter().map(|(decided, _)| *decided).collect(),
-            Choices::Seeded(seed) => usize::try_from(*seed).into_iter().collect(),
-        }
     }
 
     /// Moves on to the next combination. False: this was the last.

@@ -1,8 +1,11 @@
 //! What an operation reads or writes: two neighbouring operations that do not touch each other may change places
 //! without anybody noticing, so that one order of the two stands for both.
 
+use std::fmt;
+
 use host_affine::api::calico::IpamHandle;
-use host_affine::datastore::memory::{Memory, lies_in};
+use host_affine::datastore::lies_in;
+use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{Batch, Change, Entry, Guard, Key, Object, Op, Want};
 use host_affine::net::Cidr;
 
@@ -13,6 +16,21 @@ pub(crate) struct Effect {
     /// Keys written, and whether they come or go.
     writes: Vec<(Key, bool)>,
     guarded: Vec<Guard>,
+}
+
+impl fmt::Display for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.reads.is_empty() {
+            write!(f, "reads {:?} ", self.reads)?;
+        }
+        for guard in &self.guarded {
+            write!(f, "guards {guard:?} ")?;
+        }
+        for (key, comes_or_goes) in &self.writes {
+            write!(f, "{} {key} ", if *comes_or_goes { "makes or deletes" } else { "changes" })?;
+        }
+        Ok(())
+    }
 }
 
 impl Effect {

@@ -1,5 +1,6 @@
 //! What several tests need to set the scene.
 
 pub(crate) mod cni;
+pub(crate) mod netns;
 pub(crate) mod store;
 pub(crate) mod strace;

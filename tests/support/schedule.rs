@@ -56,7 +56,11 @@ pub(crate) fn run(world: &Rc<RefCell<World>>, clients: Vec<Client<'_>>) -> Run {
         poll(&mut clients[at]);
         if effect.writes() && world.borrow_mut().fault(2) == 1 {
             clients[at] = None;
-            world.borrow_mut().pending.remove(&at);
+            let mut world = world.borrow_mut();
+            world.pending.remove(&at);
+            if let Some(trace) = &mut world.trace {
+                trace.push(format!("client {at} dies"));
+            }
         } else {
             // From the suspension after one operation to that before the next: nothing shared is touched.
             poll(&mut clients[at]);

@@ -38,6 +38,8 @@ pub(crate) struct World {
     pub(crate) faults_left: usize,
     /// What each client is about to do, noted when it suspends before doing it.
     pub(crate) pending: BTreeMap<usize, Effect>,
+    /// What took effect, if anybody wants to read it.
+    pub(crate) trace: Option<Vec<String>>,
     /// Commits whose answer was lost and which are still on their way.
     late: BTreeMap<usize, Late>,
     /// The revisions that interim values got, by client.
@@ -59,6 +61,7 @@ impl World {
             choices,
             faults_left: faults,
             pending: BTreeMap::new(),
+            trace: None,
             late: BTreeMap::new(),
             interim: BTreeMap::new(),
             kind,
@@ -135,8 +138,14 @@ impl Sim {
         suspend().await;
         let answer = {
             let mut world = self.world.borrow_mut();
-            world.pending.remove(&self.client);
-            apply(&mut world)
+            let effect = world.pending.remove(&self.client);
+            let (client, faults) = (self.client, world.faults_left);
+            let answer = apply(&mut world);
+            let lost = if world.faults_left < faults { ", answer lost" } else { "" };
+            if let (Some(trace), Some(effect)) = (&mut world.trace, effect) {
+                trace.push(format!("client {client} {effect}{lost}"));
+            }
+            answer
         };
         // Dropped here: applied, but nobody was told.
         suspend().await;

@@ -6,8 +6,7 @@ use super::FileStore;
 use super::layout::{ROOM, cidr_of_stem, room_of, stem};
 use super::overlay::Latest;
 use crate::api::Affinity;
-use crate::datastore::memory::lies_in;
-use crate::datastore::{Error, RoomOf};
+use crate::datastore::{Error, RoomOf, lies_in};
 use crate::net::Cidr;
 
 /// How many names are read of a directory at least, where it has so many: about one buffer of the system call.

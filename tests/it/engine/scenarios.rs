@@ -75,7 +75,8 @@ fn rival(of: &str, blocks: u128) -> String {
 
 /// Two clients; small enough for every order.
 pub(crate) fn of_two() -> Vec<Scenario> {
-    let mut all = vec![
+    let mut all = one_handle();
+    all.extend([
         scenario(
             "two hosts meet an empty store",
             with_pool("10.0.0.0/28", 30),
@@ -86,9 +87,8 @@ pub(crate) fn of_two() -> Vec<Scenario> {
             with_pool("10.0.0.0/28", 30),
             &[&[add("a", "x")], &[add("a", "y")]],
         ),
-    ];
+    ]);
     all.extend(last_address());
-    all.extend(one_handle());
     all.extend(blocks_that_change_hands());
     all
 }

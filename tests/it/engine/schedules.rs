@@ -26,10 +26,20 @@ fn run_once(
     judged: &mut HashSet<String>,
 ) -> (Run, Choices) {
     let world = Rc::new(RefCell::new(World::new(scenario.state.clone(), kind, choices, faults)));
+    play(scenario, kind, &world, judged)
+}
+
+fn play(
+    scenario: &Scenario,
+    kind: Kind,
+    world: &Rc<RefCell<World>>,
+    judged: &mut HashSet<String>,
+) -> (Run, Choices) {
+    let faults = world.borrow().faults_left;
     let log = Log::default();
     let clients = scenario.clients.iter().enumerate();
-    let clients = clients.map(|(at, acts)| client(Sim::new(&world, at), acts, &log)).collect();
-    let outcome = run(&world, clients);
+    let clients = clients.map(|(at, acts)| client(Sim::new(world, at), acts, &log)).collect();
+    let outcome = run(world, clients);
     let quiet = world.borrow().faults_left == faults;
     world.borrow_mut().calm_down();
     let (state, choices) = {
@@ -53,13 +63,11 @@ fn every_order(scenario: &Scenario, kind: Kind, faults: usize) -> usize {
     let mut judged = HashSet::new();
     let mut runs = 0;
     loop {
-        let path = choices.upcoming();
+        let again = choices.clone();
         let ran = catch_unwind(AssertUnwindSafe(|| run_once(scenario, kind, choices, faults, &mut judged)));
         let (outcome, used) = ran.unwrap_or_else(|failure| {
-            report(&format!(
-                "scenario `{}`, {kind:?}, after {runs} orders, decisions {path:?}",
-                scenario.name
-            ));
+            report(&format!("scenario `{}`, {kind:?}, after {runs} orders:", scenario.name));
+            explain(scenario, kind, again, faults);
             resume_unwind(failure)
         });
         runs += usize::from(outcome == Run::Complete);
@@ -68,6 +76,15 @@ fn every_order(scenario: &Scenario, kind: Kind, faults: usize) -> usize {
             return runs;
         }
     }
+}
+
+/// Repeats a run that failed, and tells what happened in it.
+fn explain(scenario: &Scenario, kind: Kind, choices: Choices, faults: usize) {
+    let world = Rc::new(RefCell::new(World::new(scenario.state.clone(), kind, choices, faults)));
+    world.borrow_mut().trace = Some(Vec::new());
+    let _ = catch_unwind(AssertUnwindSafe(|| play(scenario, kind, &world, &mut HashSet::new())));
+    let trace = world.borrow_mut().trace.take();
+    trace.iter().flatten().for_each(|line| report(line));
 }
 
 #[expect(clippy::print_stderr, reason = "what a failing test needs to be repeated")]
@@ -110,10 +127,12 @@ fn many_clients_break_no_promise_whatever_the_seed() {
         for kind in [Kind::Atomic, Kind::InOrder] {
             let mut choices = Choices::seeded(seed);
             let scenario = scenarios::of_many(&mut |among| choices.pick(among));
+            let again = choices.clone();
             let mut judged = HashSet::new();
             let ran = catch_unwind(AssertUnwindSafe(|| run_once(&scenario, kind, choices, 3, &mut judged)));
             if let Err(failure) = ran {
                 report(&format!("{kind:?}; repeat it with HOST_AFFINE_SEED={seed}"));
+                explain(&scenario, kind, again, 3);
                 resume_unwind(failure);
             }
         }

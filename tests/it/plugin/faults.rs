@@ -1,11 +1,15 @@
 //! A disk that fails or is full, once or from then on, at every system call that could notice: a call that is answered
 //! with success has done its work, one that is not has lost nothing, and the next one works.
 
-use std::path::Path;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use super::disturbed::{Effect, Scenario, Stage, both_families, small_blocks};
-use crate::support::cni::{Network, skip};
-use crate::support::strace::{SystemCall, strace};
+use crate::support::cni::{Network, program, skip};
+use crate::support::store::{Lab, View, write_out};
+use crate::support::strace::{SystemCall, strace, troubled};
 
 /// What writes, makes, moves, removes or flushes something.
 const WRITING: [&str; 13] = [
@@ -102,10 +106,10 @@ fn deletes(cuts: bool) -> Scenario {
         network: small_blocks,
         before: Some(|network, store| {
             holds_three(network, store);
-            network.add("c").succeeded();
+            network.add("d").succeeded();
         }),
-        call: |network| network.call("DEL", "c"),
-        effect: Effect::Frees(&["c"]),
+        call: |network| network.call("DEL", "d"),
+        effect: Effect::Frees(&["d"]),
         cuts,
     }
 }
@@ -137,7 +141,122 @@ fn first_add_on_a_failing_disk() {
 }
 
 #[test]
-fn add_and_del_where_the_store_cannot_be_read() {
+fn add_where_the_store_cannot_be_read() {
     survives_every_fault(adds(false), &READING, &["EIO", "EACCES"]);
+    survives_every_fault(Scenario { before: Some(written_out), ..adds(false) }, &READING, &["EIO", "EACCES"]);
+}
+
+#[test]
+fn del_where_the_store_cannot_be_read() {
     survives_every_fault(deletes(false), &READING, &["EIO", "EACCES"]);
+    survives_every_fault(
+        Scenario { before: Some(written_out), ..deletes(false) },
+        &READING,
+        &["EIO", "EACCES"],
+    );
+}
+
+#[test]
+fn add_that_writes_the_journal_out_where_the_store_cannot_be_read() {
+    survives_every_fault(adds(true), &READING, &["EIO"]);
+}
+
+/// Four containers, one of them `d`, and everything in its file.
+fn written_out(network: &Network, store: &Path) {
+    holds_three(network, store);
+    network.add("d").succeeded();
+    write_out(network, store);
+}
+
+#[test]
+fn a_flush_that_fails_is_an_error_and_takes_the_commit_back() {
+    let strace = match strace() {
+        Ok(strace) => strace,
+        Err(reason) => return skip(&reason),
+    };
+    let lab = Lab::new();
+    let network = both_families(&lab.store());
+    holds_three(&network, &lab.store());
+    let before = View::of(&lab.store()).sound().held;
+    for name in ["fdatasync", "pwrite64"] {
+        // The second `pwrite64` is the record; the first says in the lock who holds it.
+        let number = if name == "fdatasync" { 1 } else { 2 };
+        for verb in ["ADD", "DEL"] {
+            let container = if verb == "ADD" { "c" } else { "held1" };
+            let fault = ["-e".to_owned(), format!("inject={name}:error=EIO:when={number}")];
+            let refusal = troubled(&strace, network.call(verb, container), &fault).refused();
+            assert_eq!(refusal.code, 100, "{refusal:?}");
+            refusal.says(&["journal", "hint:"]);
+            assert_eq!(View::of(&lab.store()).sound().held, before, "{verb} after a failed {name}");
+        }
+    }
+    network.add("c").succeeded();
+    network.del("held1").succeeded();
+}
+
+/// A file system of its own, unmounted at the end.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(at: PathBuf, size: &str) -> Result<Self, String> {
+        std::fs::create_dir(&at).expect("a directory");
+        let mount = program("mount").ok_or("`mount` is not installed")?;
+        let options = format!("size={size},mode=0700");
+        let output = Command::new(mount).args(["-t", "tmpfs", "-o", &options, "none"]).arg(&at).output();
+        match output {
+            Ok(output) if output.status.success() => Ok(Self(at)),
+            _ => Err("no file system can be mounted here".to_owned()),
+        }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let umount = program("umount").expect("where there is `mount`");
+        let _ = Command::new(umount).arg(&self.0).status();
+    }
+}
+
+#[test]
+fn on_a_full_disk_an_add_is_refused_in_time_and_every_del_works() {
+    let lab = Lab::new();
+    let disk = match SmallDisk::mount(lab.store(), "512k") {
+        Ok(disk) => disk,
+        Err(reason) => return skip(&reason),
+    };
+    let network = small_blocks(&disk.0);
+    let add = |n: usize| network.add(&format!("c{n}"));
+    add(0).succeeded();
+    let mut ballast = File::create(disk.0.join("ballast")).expect("a file");
+    while ballast.write_all(&[1; 512]).is_ok() {}
+    let mut given = 1;
+    let refusal = loop {
+        let answer = add(given);
+        if !answer.is_success() {
+            break answer.refused();
+        }
+        given += 1;
+        assert!(given < 250, "it was never full");
+    };
+    assert_eq!(refusal.code, 100, "{refusal:?}");
+    refusal.says(&[&disk.0.display().to_string(), "free space"]);
+    assert_eq!(View::of(&disk.0).sound().held.len(), given, "what was refused changed nothing");
+    add(given).refused();
+    assert!(add(0).succeeded().printed_addresses().is_some(), "what it has it is told");
+
+    for n in 0..given / 2 {
+        network.del(&format!("c{n}")).succeeded();
+    }
+    assert_eq!(View::of(&disk.0).sound().held.len(), given - given / 2);
+    std::fs::remove_file(disk.0.join("ballast")).expect("it is there");
+    drop(ballast);
+    for n in 0..given / 2 {
+        add(n).succeeded();
+    }
+    let view = View::of(&disk.0).sound();
+    assert_eq!((view.held.len(), view.handles), (given, given));
+    for n in 0..given {
+        network.del(&format!("c{n}")).succeeded();
+    }
+    assert_eq!(View::of(&disk.0).sound().held.len(), 0);
 }

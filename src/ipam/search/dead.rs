@@ -1,0 +1,111 @@
+//! Leases of an earlier boot of this host: dead beyond doubt, and taken back where they stand in the way.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::{Area, Found, Owned, Search, free_in};
+use crate::api::HandleId;
+use crate::api::calico::IpamHandle;
+use crate::datastore::{self, Datastore, Key, Want};
+use crate::ipam::block::Ordinal;
+use crate::ipam::{Error, owner};
+use crate::net::Cidr;
+
+/// Leases of an earlier boot that one commit takes back; a bound, since each may change a handle of its own.
+const DEAD_MAX: usize = 64;
+
+impl<D: Datastore> Search<'_, D> {
+    /// Takes back what attachments of an earlier boot of this host still hold, where all hosts of the store are this
+    /// machine: nothing that they belonged to can be alive.
+    pub(super) async fn left_by_an_earlier_boot(
+        &mut self,
+        areas: &[Area],
+        owned: &Owned,
+        own_only: bool,
+        damaged: &mut Option<Error>,
+    ) -> Result<Option<Found>, Error> {
+        if !self.store.is_one_machine() || self.request.host.boot.is_none() {
+            return Ok(None);
+        }
+        let mut candidates: Vec<Cidr> = owned.in_areas.iter().map(|(cidr, ..)| *cidr).collect();
+        if !own_only {
+            for area in areas {
+                let blocks = self.store.read(&[Want::BlockCidrs(area.pool.cidr)]).await?.pop();
+                candidates.extend(blocks.map(datastore::Answer::cidrs).unwrap_or_default());
+            }
+        }
+        for cidr in candidates {
+            // Loads it; nothing of it was usable so far.
+            if let Some(found) = self.usable(cidr, areas, damaged).await? {
+                return Ok(Some(found));
+            }
+            if self.release_dead(cidr).await?
+                && let Some(found) = self.draft.block(cidr).and_then(|block| free_in(block, areas))
+            {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn release_dead(&mut self, cidr: Cidr) -> Result<bool, Error> {
+        let host = self.request.host;
+        let Some(block) = self.draft.block(cidr) else {
+            return Ok(false);
+        };
+        let dead: Vec<(Ordinal, HandleId)> = block
+            .allocations()
+            .filter(|allocation| {
+                owner::is_of_earlier_boot(&allocation.fields, &host.name, host.boot.as_deref())
+            })
+            .filter_map(|allocation| {
+                let handle = HandleId::new(owner::sanitised(allocation.fields.handle_id.as_deref()?)).ok()?;
+                Some((allocation.ordinal, handle))
+            })
+            .take(DEAD_MAX)
+            .collect();
+        for (ordinal, _) in &dead {
+            // Free at once: no packet of before the boot is under way.
+            block.release(*ordinal, Duration::ZERO, self.policy.now);
+        }
+        for (_, handle) in &dead {
+            self.recount(handle, cidr).await?;
+        }
+        Ok(!dead.is_empty())
+    }
+
+    async fn recount(&mut self, handle: &HandleId, cidr: Cidr) -> Result<(), Error> {
+        if !self.draft.knows_handle(handle) {
+            let stored = self.object(Key::Handle(handle.clone())).await?;
+            self.draft.load_handle(handle, stored.map(|entry| (entry.revision, entry.into::<IpamHandle>())));
+        }
+        let count = self.draft.block(cidr).map_or(0, |block| block.held_by(handle).count());
+        self.draft.set_count(handle, cidr, u32::try_from(count).unwrap_or(u32::MAX));
+        Ok(())
+    }
+
+    /// A holder that died with an earlier boot does not keep an address from whoever asks for it.
+    pub(super) async fn displace_dead(&mut self, cidr: Cidr, address: IpAddr) -> Result<(), Error> {
+        let host = self.request.host;
+        if !self.store.is_one_machine() {
+            return Ok(());
+        }
+        let Some(block) = self.draft.block(cidr) else {
+            return Ok(());
+        };
+        let Some(allocation) = block.holder(address) else {
+            return Ok(());
+        };
+        if !owner::is_of_earlier_boot(&allocation.fields, &host.name, host.boot.as_deref()) {
+            return Ok(());
+        }
+        let handle =
+            allocation.fields.handle_id.as_deref().and_then(|id| HandleId::new(owner::sanitised(id)).ok());
+        let ordinal = allocation.ordinal;
+        block.release(ordinal, Duration::ZERO, self.policy.now);
+        match handle {
+            Some(handle) => self.recount(&handle, cidr).await,
+            None => Ok(()),
+        }
+    }
+}

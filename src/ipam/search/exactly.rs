@@ -1,0 +1,92 @@
+//! One address that was asked for.
+
+use std::net::IpAddr;
+
+use super::{Area, Found, Search};
+use crate::api::Affinity;
+use crate::datastore::{Datastore, Key};
+use crate::ipam::assign::Wanted;
+use crate::ipam::config::AffinityRule;
+use crate::ipam::error::Limit;
+use crate::ipam::{Error, refusal};
+use crate::net::Cidr;
+
+impl<D: Datastore> Search<'_, D> {
+    /// One address that was asked for. Reservations do not bind it, save those of a subnet's own addresses.
+    pub(super) async fn exactly(
+        &mut self,
+        areas: &[Area],
+        wanted: &Wanted,
+        address: IpAddr,
+    ) -> Result<Found, Error> {
+        let inside = |area: &&Area| area.pool.cidr.contains_address(address);
+        let in_ranges = wanted.usable.as_ref().is_none_or(|usable| usable.contains(address));
+        let Some(area) = areas.iter().find(inside).filter(|_| in_ranges) else {
+            let pools = areas.iter().map(|area| (area.pool.name.clone(), area.pool.cidr)).collect();
+            return Err(Error::OutsidePools { address, pools });
+        };
+        if let Some(reservation) = refusal::subnet_reservation(self.policy, address) {
+            return Err(Error::KeptBack { address, reservation });
+        }
+        let cidr =
+            area.pool.block_of(address).ok_or_else(|| Error::OutsidePools { address, pools: Vec::new() })?;
+        let strict = self.policy.config.affinity_rule == AffinityRule::Strict;
+        let me = self.policy.affinity();
+        if self.load(cidr).await?.is_none() {
+            return self.exactly_in_a_new_block(areas, cidr, address, &me, strict).await;
+        }
+        self.displace_dead(cidr, address).await?;
+        let cooldown = self.policy.config.cooldown;
+        let Some(block) = self.draft.block(cidr) else { unreachable!("the block was just taken in") };
+        if strict && block.affinity() != Some(&me) {
+            return Err(Error::StrictAffinity { address, block: cidr, owner: block.affinity().cloned() });
+        }
+        match (block.free_ordinal(address), block.holder(address)) {
+            (Some(ordinal), _) => Ok((cidr, ordinal)),
+            (None, Some(holder)) if holder.fields.released_at.is_some() => {
+                Err(Error::Cooling { address, seconds: cooldown.as_secs() })
+            }
+            (None, holder) => {
+                let holder = holder.map(|allocation| refusal::holder(&allocation.fields)).unwrap_or_default();
+                Err(Error::Taken { address, holder: Box::new(holder) })
+            }
+        }
+    }
+
+    async fn exactly_in_a_new_block(
+        &mut self,
+        areas: &[Area],
+        cidr: Cidr,
+        address: IpAddr,
+        me: &Affinity,
+        strict: bool,
+    ) -> Result<Found, Error> {
+        let no_block = |limit| Err(Error::NoNewBlock { address, block: cidr, limit });
+        let config = &self.policy.config;
+        if !config.auto_allocate_blocks {
+            return no_block(Limit::AutoAllocateOff);
+        }
+        let ledger = self.ledger(cidr).await?;
+        if !ledger.is_free(cidr) {
+            let pools = areas.iter().map(|area| (area.pool.name.clone(), area.pool.cidr)).collect();
+            return Err(Error::OutsidePools { address, pools });
+        }
+        let owned = self.affinities(me, areas).await?;
+        let claims = owned.of_family < self.limit();
+        if !claims && strict {
+            return no_block(Limit::MaxBlocks { has: owned.of_family, max: config.max_blocks_per_host });
+        }
+        let kept_for = claims.then_some(me);
+        let block = self.made(cidr, kept_for);
+        let Some(ordinal) = block.free_ordinal(address) else {
+            let holder = block.holder(address).map(|a| refusal::holder(&a.fields)).unwrap_or_default();
+            return Err(Error::Taken { address, holder: Box::new(holder) });
+        };
+        if let Some(me) = kept_for {
+            let stale = self.object(Key::Affinity(me.clone(), cidr)).await?;
+            self.draft.confirm(me, cidr, stale.map(|entry| (entry.revision, entry.into())));
+        }
+        self.draft.create_block(block);
+        Ok((cidr, ordinal))
+    }
+}
