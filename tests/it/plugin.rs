@@ -9,4 +9,5 @@ mod host_local;
 mod kill;
 mod main_plugins;
 mod refusals;
+mod surroundings;
 mod together;
