@@ -8,7 +8,7 @@ use super::{
 };
 use super::{Settings, Stored, Want};
 use crate::api::Affinity;
-use crate::api::calico::IpamBlock;
+use crate::api::calico::{Attribute, IpamBlock};
 use crate::net::Cidr;
 
 /// A store in memory, with batches applied all or nothing.
@@ -67,7 +67,7 @@ impl Memory {
             ),
             Want::Room { of, within, enough } => Answer::Cidrs(
                 self.blocks()
-                    .filter(|block| !block.unallocated.is_empty() && is_of(of, block.affinity.as_ref()))
+                    .filter(|block| may_have_room(block) && is_of(of, block.affinity.as_ref()))
                     .map(|block| block.cidr)
                     .filter(|cidr| lies_in(within, *cidr))
                     .take(*enough)
@@ -172,6 +172,12 @@ impl Memory {
         }
         settings
     }
+}
+
+/// Whether a block has a free address, or one that may have cooled down meanwhile.
+#[must_use]
+pub fn may_have_room(block: &IpamBlock) -> bool {
+    !block.unallocated.is_empty() || block.attributes.iter().any(Attribute::may_be_cooling)
 }
 
 /// Whether a block of this owner is among those meant.
