@@ -86,6 +86,7 @@ impl<D: Datastore> Machine<D> {
         let after = Snapshot::of(self.ipam.store_mut());
         let lost = self.judge_displaced(ask, host, &after);
         let mut given = BTreeSet::new();
+        let all: BTreeSet<IpAddr> = assigned.addresses.iter().map(|answer| answer.address).collect();
         let mut first_of = BTreeSet::new();
         for (wanted, answer) in ask.wanted.iter().zip(&assigned.addresses) {
             let address = answer.address;
@@ -105,8 +106,10 @@ impl<D: Datastore> Machine<D> {
             let block = after.block_of(address).expect("an address in a block");
             let owner = block.affinity.as_ref().map(|owner| owner.name().as_str().to_owned());
             assert!(!self.reference.strict || owner.as_deref() == Some(host), "strict, and {owner:?} has it");
-            if wanted.address.is_none() && lost.is_empty() && first_of.insert(block.cidr) {
-                self.judge_place(host, wanted, block, address, &given);
+            // A block that a particular address brings along serves the others too.
+            let free_choice = ask.wanted.iter().all(|wanted| wanted.address.is_none());
+            if free_choice && lost.is_empty() && first_of.insert(block.cidr) {
+                self.judge_place(host, wanted, block, address, &all);
             }
             let number = block.sequence_number_for_allocation.values().max();
             assert_eq!(number, Some(&(block.sequence_number - 1)), "the number before the write is noted");
@@ -150,10 +153,12 @@ impl<D: Datastore> Machine<D> {
         address: IpAddr,
         given: &BTreeSet<IpAddr>,
     ) {
-        let usable = |other: &IpAddr| {
-            let given_before = *other != address && given.contains(other);
-            !given_before && self.reference.is_free(*other) && self.permits(host, wanted, *other)
+        let permitted = |other: &IpAddr| {
+            let given_too = *other != address && given.contains(other);
+            !given_too && self.permits(host, wanted, *other)
         };
+        let usable = |other: &IpAddr| self.reference.is_free(*other) && permitted(other);
+        let perhaps = |other: &IpAddr| self.reference.is_perhaps_free(*other) && permitted(other);
         let own = self.before.blocks_of(host, wanted.family);
         let own_has_room = own.iter().any(|own| addresses_of(own.cidr).any(|address| usable(&address)));
         let is_own = own.iter().any(|own| own.cidr == block.cidr);
@@ -163,7 +168,7 @@ impl<D: Datastore> Machine<D> {
         assert!(!stays_anothers || !self.can_claim(host, wanted), "{address} is borrowed, and a block was to be had");
         let freed = |address: IpAddr| (self.reference.freed(address), address);
         let candidates: Vec<_> =
-            addresses_of(block.cidr).filter(|address| usable(address)).map(freed).collect();
+            addresses_of(block.cidr).filter(perhaps).map(freed).collect();
         if candidates.iter().all(|(freed, _)| *freed != Freed::Sometime) {
             let expected = candidates.iter().min().map(|(_, address)| *address);
             assert_eq!(expected, Some(address), "not the one that was freed longest ago");
