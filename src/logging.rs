@@ -1,9 +1,9 @@
 //! The log: one line per record, to a file or to standard error, never to standard output.
 
-use std::fs::OpenOptions;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 
 use log::{LevelFilter, Log, Metadata, Record};
 
@@ -25,9 +25,22 @@ impl Logger {
     /// One write per record: concurrent processes append whole lines.
     fn append(&self, line: &str) -> bool {
         let Some(path) = &self.file else { return false };
-        let mut options = OpenOptions::new();
-        options.append(true).create(true).mode(0o600).custom_flags(nix::libc::O_NOFOLLOW);
-        options.open(path).and_then(|mut file| file.write_all(line.as_bytes())).is_ok()
+        open(path).and_then(|mut file| file.write_all(line.as_bytes())).is_ok()
+    }
+}
+
+/// Opens the log; one that is made is its owner's alone, whatever the umask.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.append(true).custom_flags(nix::libc::O_NOFOLLOW);
+    match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let file = options.create(true).mode(0o600).open(path)?;
+            // Where another process made it first, that one does this.
+            let _ = file.set_permissions(Permissions::from_mode(0o600));
+            Ok(file)
+        }
+        opened => opened,
     }
 }
 

@@ -5,6 +5,7 @@
 pub mod calico;
 mod names;
 mod resource;
+pub mod schema;
 pub mod validate;
 
 pub use names::{Affinity, HandleId, HostName, InvalidName};

@@ -9,6 +9,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 
 use super::error::Error;
 use super::render::Format;
+use crate::ipam::Trial;
 
 const STORES: &str = "\
 Where addresses are kept: --datastore, --conf, $HOST_AFFINE_DATASTORE, the first host-affine configuration in
@@ -59,6 +60,13 @@ impl Global {
 #[derive(Debug, Subcommand)]
 pub(super) enum Verb {
     Get(Get),
+    Describe(Describe),
+    Explain(Explain),
+    Apply(Apply),
+    Create(Create),
+    Replace(Replace),
+    Patch(Patch),
+    Delete(Delete),
     Ipam(Ipam),
 }
 
@@ -67,6 +75,13 @@ impl Verb {
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Verb::Get(_) => "get",
+            Verb::Describe(_) => "describe",
+            Verb::Explain(_) => "explain",
+            Verb::Apply(_) => "apply",
+            Verb::Create(_) => "create",
+            Verb::Replace(_) => "replace",
+            Verb::Patch(_) => "patch",
+            Verb::Delete(_) => "delete",
             Verb::Ipam(ipam) => match &ipam.verb {
                 IpamVerb::Show(_) => "ipam show",
                 IpamVerb::Configure(_) => "ipam configure",
@@ -92,6 +107,159 @@ pub(super) struct Get {
     /// The names; without any, all
     #[arg(value_name = "NAME")]
     pub(super) names: Vec<String>,
+}
+
+/// Print resources in full, with what of them is in use
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  host-affine describe ippool pods
+  host-affine describe node node-1")]
+pub(super) struct Describe {
+    /// The kind, or KIND/NAME
+    #[arg(value_name = "KIND")]
+    pub(super) kind: String,
+    /// The names; without any, all
+    #[arg(value_name = "NAME")]
+    pub(super) names: Vec<String>,
+}
+
+/// Print the fields of a kind, what each accepts, and what its absence means
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  host-affine explain ipamconfiguration --recursive
+  host-affine explain ippool.spec.blockSize")]
+pub(super) struct Explain {
+    /// The kind, and the field if one is meant
+    #[arg(value_name = "KIND[.FIELD]")]
+    pub(super) field: String,
+    /// Print the whole tree of fields
+    #[arg(long)]
+    pub(super) recursive: bool,
+}
+
+/// Make resources what files say; what an earlier file said and this one does not is taken back
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Everything is checked before anything is changed.
+
+Examples:
+  host-affine apply -f pools.yaml
+  host-affine get ippool pods -o yaml | sed 's/disabled: true/disabled: false/' | host-affine apply -f -")]
+pub(super) struct Apply {
+    #[command(flatten)]
+    pub(super) write: Write,
+}
+
+/// Make resources that do not exist yet
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  host-affine create -f pool.yaml
+  host-affine create -f pools/ --dry-run")]
+pub(super) struct Create {
+    #[command(flatten)]
+    pub(super) write: Write,
+}
+
+/// Make resources that exist what files say, whole
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+With `metadata.resourceVersion`, a resource that has changed since it was read is refused.
+
+Examples:
+  host-affine replace -f pool.yaml")]
+pub(super) struct Replace {
+    #[command(flatten)]
+    pub(super) write: Write,
+}
+
+/// What `apply`, `create` and `replace` are told.
+#[derive(Debug, ClapArgs)]
+pub(super) struct Write {
+    /// A file, a directory of files, or - for standard input; YAML or JSON
+    #[arg(short, long, value_name = "FILE", required = true)]
+    pub(super) filename: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(super) dry_run: DryRun,
+}
+
+/// Whether anything is written.
+#[derive(Debug, ClapArgs)]
+pub(super) struct DryRun {
+    /// Check everything and change nothing
+    #[arg(long, value_name = "WORD", num_args = 0..=1, require_equals = true, default_missing_value = "client", hide_default_value = true)]
+    dry_run: Option<String>,
+}
+
+impl DryRun {
+    /// `kubectl`'s words are understood; the store is asked in any case.
+    pub(super) fn trial(&self) -> Result<Trial, Error> {
+        match self.dry_run.as_deref() {
+            None | Some("none" | "false") => Ok(Trial::Write),
+            Some("client" | "server" | "true") => Ok(Trial::DryRun),
+            Some(other) => Err(Error::Argument {
+                what: "`--dry-run`".into(),
+                found: other.to_owned(),
+                expected: "`none`, `client` or `server`".into(),
+            }),
+        }
+    }
+}
+
+/// Change some fields of a resource
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  host-affine patch ippool old -p '{\"spec\":{\"disabled\":true}}'
+  host-affine patch ippool old --type json -p '[{\"op\":\"remove\",\"path\":\"/spec/disabled\"}]'")]
+pub(super) struct Patch {
+    /// The kind, or KIND/NAME
+    #[arg(value_name = "KIND")]
+    pub(super) kind: String,
+    /// The name
+    #[arg(value_name = "NAME")]
+    pub(super) name: Option<String>,
+    /// The patch, in JSON or YAML
+    #[arg(short = 'p', long = "patch", value_name = "PATCH")]
+    pub(super) change: String,
+    /// How the patch is written: merge (RFC 7386) or json (RFC 6902)
+    #[arg(long = "type", short = 't', value_name = "TYPE", default_value = "merge")]
+    pub(super) language: String,
+    #[command(flatten)]
+    pub(super) dry_run: DryRun,
+}
+
+/// Delete resources
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A pool that holds addresses is not deleted, unless it is forced: then its blocks give nothing more, and go with their
+last address. A node gives up its blocks: empty ones go, others are kept for nobody.
+
+Examples:
+  host-affine delete ippool old
+  host-affine delete node node-3
+  host-affine delete -f pools.yaml")]
+pub(super) struct Delete {
+    /// The kind, or KIND/NAME
+    #[arg(value_name = "KIND", conflicts_with = "filename")]
+    pub(super) kind: Option<String>,
+    /// The names
+    #[arg(value_name = "NAME")]
+    pub(super) names: Vec<String>,
+    /// A file, a directory of files, or - for standard input, with the resources to delete
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) filename: Vec<PathBuf>,
+    /// Delete a pool even if it holds addresses
+    #[arg(long)]
+    pub(super) force: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    pub(super) yes: bool,
+    /// What does not exist is no failure
+    #[arg(long, short = 's', visible_alias = "skip-not-exists")]
+    pub(super) ignore_not_found: bool,
 }
 
 /// Look at and change the allocation of addresses

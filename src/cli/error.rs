@@ -3,6 +3,9 @@ use std::io;
 use std::path::PathBuf;
 
 use super::kinds::Kind;
+use super::manifest::Fault;
+use super::render::counted;
+use super::verbs::write::Declined;
 use crate::{datastore, ipam};
 
 /// Why a command line could not be served.
@@ -40,7 +43,7 @@ pub(super) enum Error {
         /// What to use instead.
         instead: &'static str,
     },
-    /// Named resources that do not exist. The answer is no.
+    /// Named resources that do not exist.
     #[error("{kind} {} {}", quoted(.names), if .names.len() == 1 { "does not exist" } else { "do not exist" })]
     Missing {
         /// Their kind.
@@ -48,6 +51,60 @@ pub(super) enum Error {
         /// Their names.
         names: Vec<String>,
     },
+    /// A verb that changes was asked to change what is only read.
+    #[error("{0} is read-only: it is made by assigning addresses")]
+    ReadOnly(Kind),
+    /// A field that a kind does not have.
+    #[error("{kind} has no field `{}`{meant}", .field.escape_debug())]
+    UnknownField {
+        /// The kind.
+        kind: &'static str,
+        /// The field, as it was asked for.
+        field: String,
+        /// The fields that stand where it was looked for.
+        known: String,
+        /// What was meant, in words; empty: nobody knows.
+        meant: String,
+    },
+    /// Files hold what cannot be stored. Nothing was changed.
+    #[error("{}", faults(.0))]
+    Manifest(Vec<Fault>),
+    /// Files hold nothing.
+    #[error("there is no resource in what was given")]
+    NoResources,
+    /// A verb does not go on with a resource.
+    #[error("{kind} `{}`: {reason}", .name.escape_debug())]
+    Declined {
+        /// Its kind.
+        kind: Kind,
+        /// Its name.
+        name: String,
+        /// Why not.
+        reason: Declined,
+    },
+    /// A rule between resources forbids it.
+    #[error("{kind} `{}`: {rule}", .name.escape_debug())]
+    Rule {
+        /// Its kind.
+        kind: Kind,
+        /// Its name.
+        name: String,
+        /// The rule.
+        rule: ipam::RuleBroken,
+    },
+    /// What was to be deleted holds addresses.
+    #[error("{kind} `{}` was not deleted: it holds {}", .name.escape_debug(), held(.holdings))]
+    Holds {
+        /// Its kind.
+        kind: Kind,
+        /// Its name.
+        name: String,
+        /// What it holds.
+        holdings: ipam::Holdings,
+    },
+    /// Whoever was asked did not say yes.
+    #[error("nothing was done")]
+    NotConfirmed,
     /// The options contradict each other.
     #[error("{0}")]
     Options(crate::api::validate::Problem),
@@ -79,11 +136,6 @@ pub(super) enum Error {
 }
 
 impl Error {
-    /// Whether it is an answer, and that is no.
-    pub(super) fn is_no(&self) -> bool {
-        matches!(self, Error::Missing { .. })
-    }
-
     /// The text for standard error: what happened, the numbers behind it, and the way out.
     pub(super) fn report(&self) -> String {
         let mut text = format!("error: {self}");
@@ -108,6 +160,11 @@ impl Error {
             Error::UnknownKind(_) => {
                 vec![format!("known: {}", Kind::ALL.map(|kind| kind.info().singular).join(", "))]
             }
+            Error::Manifest(faults) if faults.len() > 1 => faults.iter().map(ToString::to_string).collect(),
+            Error::UnknownField { known, .. } => vec![format!("known: {known}")],
+            Error::Holds { holdings, .. } if holdings.cooling > 0 => {
+                vec![format!("{} of them were released, and cool down", holdings.cooling)]
+            }
             _ => Vec::new(),
         }
     }
@@ -125,7 +182,18 @@ impl Error {
                 Some(format!("run `host-affine get {}` for those that exist", kind.info().plural))
             }
             Error::NothingToDo { verb, .. } => Some(format!("run `host-affine {verb} --help`")),
-            Error::Argument { .. }
+            Error::Holds { .. } => Some(
+                "delete their containers first, or use `--force`: then the blocks give nothing more, and go with their last address"
+                    .to_owned(),
+            ),
+            Error::Declined { reason, .. } => reason.hint().map(str::to_owned),
+            Error::Rule { rule, .. } => Some(rule_hint(rule).to_owned()),
+            Error::NotConfirmed => Some("answer `y`, or use `--yes`".to_owned()),
+            Error::ReadOnly(_)
+            | Error::UnknownField { .. }
+            | Error::Manifest(_)
+            | Error::NoResources
+            | Error::Argument { .. }
             | Error::Address(_)
             | Error::UnknownKind(_)
             | Error::Options(_)
@@ -139,4 +207,29 @@ impl Error {
 fn quoted(names: &[String]) -> String {
     let quoted: Vec<_> = names.iter().map(|name| format!("`{}`", name.escape_debug())).collect();
     quoted.join(", ")
+}
+
+fn faults(faults: &[Fault]) -> String {
+    match faults {
+        [fault] => fault.to_string(),
+        several => format!("{} faults; nothing was changed", several.len()),
+    }
+}
+
+/// What blocks hold, in words.
+pub(super) fn held(holdings: &ipam::Holdings) -> String {
+    let addresses = counted(holdings.addresses + holdings.cooling, "address", "addresses");
+    format!("{addresses} in {}", counted(holdings.blocks, "block", "blocks"))
+}
+
+fn rule_hint(rule: &ipam::RuleBroken) -> &'static str {
+    match rule {
+        ipam::RuleBroken::Overlap { .. } => "choose another CIDR, or delete that pool first",
+        ipam::RuleBroken::OtherBlocks { .. } => {
+            "use the same `blockSize`, or wait until the last address of these blocks is released"
+        }
+        ipam::RuleBroken::Fixed { .. } | ipam::RuleBroken::LoadBalancer => {
+            "make a new pool, disable this one, and delete it when it is empty"
+        }
+    }
 }

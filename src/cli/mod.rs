@@ -6,12 +6,13 @@
 mod args;
 mod error;
 mod kinds;
+mod manifest;
 mod render;
 mod store;
 mod verbs;
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{IsTerminal as _, Read, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
@@ -35,7 +36,17 @@ pub fn main(args: impl Iterator<Item = OsString>, variables: &dyn Fn(&str) -> Op
         let help = Args::command().render_help();
         return exit(write_all(&mut err, &help.to_string()).map_or(COULD_NOT, |()| 0));
     }
-    exit(run(args, variables, &SystemClock, &mut out, &mut err))
+    let stdin = std::io::stdin();
+    let is_terminal = stdin.is_terminal();
+    let world = World { variables, clock: &SystemClock, is_terminal };
+    exit(run(args, &world, &mut stdin.lock(), &mut out, &mut err))
+}
+
+/// What does not change during a run.
+struct World<'a> {
+    variables: &'a dyn Fn(&str) -> Option<OsString>,
+    clock: &'a dyn Clock,
+    is_terminal: bool,
 }
 
 fn exit(code: u8) -> ExitCode {
@@ -51,6 +62,41 @@ struct Context<'a> {
     operation: &'static str,
     variables: &'a dyn Fn(&str) -> Option<OsString>,
     clock: &'a dyn Clock,
+    stdin: &'a mut dyn Read,
+    /// Whether a person can be asked.
+    is_terminal: bool,
+    err: &'a mut dyn Write,
+}
+
+impl Context<'_> {
+    /// Says what is about to happen and asks whether it may, where a person can be asked.
+    fn confirm(&mut self, plan: &str, yes: bool) -> Result<(), Error> {
+        if yes || !self.is_terminal {
+            return Ok(());
+        }
+        let _ = write_all(self.err, &format!("{plan}\nGo on? [y/N] "));
+        let mut answer = Vec::new();
+        let mut byte = [0u8; 1];
+        while self.stdin.read(&mut byte).is_ok_and(|read| read == 1) && byte != *b"\n" {
+            answer.extend(byte);
+        }
+        match answer.trim_ascii().to_ascii_lowercase().as_slice() {
+            b"y" | b"yes" => Ok(()),
+            _ => Err(Error::NotConfirmed),
+        }
+    }
+}
+
+/// How a verb ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Outcome {
+    /// It did what it was asked.
+    #[default]
+    Done,
+    /// It did, and the answer is no: nothing was found, or something was that should not be.
+    No,
+    /// It could not do all of it.
+    Failed,
 }
 
 /// What a verb has to say.
@@ -60,8 +106,7 @@ struct Answer {
     data: String,
     /// For standard error, a line each.
     notes: Vec<String>,
-    /// The answer is no: nothing was found, or something was that should not be.
-    is_no: bool,
+    outcome: Outcome,
 }
 
 impl Answer {
@@ -77,8 +122,8 @@ impl Answer {
 
 fn run(
     args: Vec<OsString>,
-    variables: &dyn Fn(&str) -> Option<OsString>,
-    clock: &dyn Clock,
+    world: &World<'_>,
+    stdin: &mut dyn Read,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> u8 {
@@ -93,11 +138,11 @@ fn run(
             return COULD_NOT;
         }
     };
-    let answer = match serve(&args, variables, clock) {
+    let answer = match serve(&args, world, stdin, err) {
         Ok(answer) => answer,
         Err(error) => {
             let _ = write_all(err, &error.report());
-            return if error.is_no() { NO } else { COULD_NOT };
+            return COULD_NOT;
         }
     };
     if let Err(error) = write_all(out, &answer.data) {
@@ -105,7 +150,11 @@ fn run(
         return COULD_NOT;
     }
     let _ = write_all(err, &answer.notes.iter().flat_map(|note| [note, "\n"]).collect::<String>());
-    if answer.is_no { NO } else { 0 }
+    match answer.outcome {
+        Outcome::Done => 0,
+        Outcome::No => NO,
+        Outcome::Failed => COULD_NOT,
+    }
 }
 
 /// Writes everything in one piece. A reader that has gone away has read enough.
@@ -116,23 +165,30 @@ fn write_all(to: &mut dyn Write, text: &str) -> std::io::Result<()> {
     }
 }
 
-fn serve(
-    args: &Args,
-    variables: &dyn Fn(&str) -> Option<OsString>,
-    clock: &dyn Clock,
-) -> Result<Answer, Error> {
-    let context = Context {
+fn serve(args: &Args, world: &World<'_>, stdin: &mut dyn Read, err: &mut dyn Write) -> Result<Answer, Error> {
+    let mut context = Context {
         global: &args.global,
         format: args.global.format()?,
         operation: args.verb.name(),
-        variables,
-        clock,
+        variables: world.variables,
+        clock: world.clock,
+        stdin,
+        is_terminal: world.is_terminal,
+        err,
     };
+    let context = &mut context;
     match &args.verb {
-        Verb::Get(get) => verbs::get::run(&context, get),
+        Verb::Get(get) => verbs::get::run(context, get),
+        Verb::Describe(describe) => verbs::describe::run(context, describe),
+        Verb::Explain(explain) => verbs::explain::run(explain),
+        Verb::Apply(apply) => verbs::apply::run(context, &apply.write),
+        Verb::Create(create) => verbs::create::run(context, &create.write),
+        Verb::Replace(replace) => verbs::replace::run(context, &replace.write),
+        Verb::Patch(patch) => verbs::patch::run(context, patch),
+        Verb::Delete(delete) => verbs::delete::run(context, delete),
         Verb::Ipam(ipam) => match &ipam.verb {
-            IpamVerb::Show(show) => verbs::show::run(&context, show),
-            IpamVerb::Configure(configure) => verbs::configure::run(&context, configure),
+            IpamVerb::Show(show) => verbs::show::run(context, show),
+            IpamVerb::Configure(configure) => verbs::configure::run(context, configure),
         },
     }
 }

@@ -161,6 +161,12 @@ pub(super) fn printable(text: &str) -> String {
     if text.chars().any(char::is_control) { text.escape_debug().to_string() } else { text.to_owned() }
 }
 
+/// A number of things: `1 address`, `2 addresses`.
+pub(super) fn counted(number: impl TryInto<u64>, one: &str, several: &str) -> String {
+    let number = number.try_into().unwrap_or(u64::MAX);
+    format!("{number} {}", if number == 1 { one } else { several })
+}
+
 /// A part as a whole percentage of a total, rounded to the nearest, a half to the even one.
 pub(super) fn percent(part: u128, total: u128) -> u128 {
     if total == 0 {

@@ -12,7 +12,9 @@ use crate::cni::config::{
 };
 use crate::cni::env::{Call, Verb};
 use crate::datastore::file::{Access, Durability, FileStore, IfAbsent, Options};
-use crate::ipam::Ipam;
+use crate::datastore::memory::Memory;
+use crate::datastore::{self, Answer as Read, Batch, Commit, Datastore, Want};
+use crate::ipam::{Ipam, Trial};
 
 /// Names a store, for those who do not want to repeat `--datastore`.
 const VARIABLE: &str = "HOST_AFFINE_DATASTORE";
@@ -67,29 +69,96 @@ impl Context<'_> {
         Ok(first_in(&dir)?.unwrap_or_else(|| (DatastoreConf::default(), LOCK_TIMEOUT)))
     }
 
-    /// Opens the store to look at it. `None`: there is none; then it holds nothing.
-    pub(super) fn open_to_read(&self) -> Result<(Options, Option<Ipam<FileStore>>), Error> {
-        let options = self.locate()?;
-        let store = FileStore::open(&options, Access::Read, IfAbsent::None)?;
-        Ok((options, store.map(Ipam::new)))
+    /// Opens the store to look at it. Where there is none, it holds nothing, and the note says so.
+    pub(super) fn open_to_read(&self) -> Result<(Ipam<Store>, Option<String>), Error> {
+        self.open(Access::Read, IfAbsent::None)
     }
 
-    /// Opens the store to change it. It is made where there is none.
-    pub(super) fn open_to_change(&self) -> Result<Ipam<FileStore>, Error> {
+    /// Opens the store to change what is in it. Where there is none, it holds nothing, and the note says so.
+    pub(super) fn open_to_change(&self) -> Result<(Ipam<Store>, Option<String>), Error> {
+        self.open(Access::Change, IfAbsent::None)
+    }
+
+    /// Opens the store to write something into it, or to find out what that would do. Only who writes makes a store.
+    pub(super) fn open_to_write(&self, trial: Trial) -> Result<Ipam<Store>, Error> {
+        let (access, if_absent) = match trial {
+            Trial::DryRun => (Access::Read, IfAbsent::None),
+            Trial::Write => (Access::Change, IfAbsent::Create),
+        };
+        self.open(access, if_absent).map(|(ipam, _)| ipam)
+    }
+
+    fn open(&self, access: Access, if_absent: IfAbsent) -> Result<(Ipam<Store>, Option<String>), Error> {
         let options = self.locate()?;
-        match FileStore::open(&options, Access::Change, IfAbsent::Create)? {
-            Some(store) => Ok(Ipam::new(store)),
-            None => Err(Error::Read {
-                path: options.path,
-                source: std::io::Error::new(std::io::ErrorKind::NotFound, "the store was not made"),
-            }),
+        if let Some(store) = FileStore::open(&options, access, if_absent)? {
+            return Ok((Ipam::new(Store::File(Box::new(store))), None));
+        }
+        let note =
+            format!("note: there is no store at {}: nothing was ever assigned", options.path.display());
+        Ok((Ipam::new(Store::Absent(Memory::new())), Some(note)))
+    }
+}
+
+/// The store that a command line means.
+#[derive(Debug)]
+pub(super) enum Store {
+    /// In files.
+    File(Box<FileStore>),
+    /// There is none: it holds nothing, and nothing is written to it.
+    Absent(Memory),
+}
+
+impl Store {
+    /// Lets others at the store, when everything has been read.
+    pub(super) fn unlock(&mut self) {
+        if let Store::File(store) = self {
+            store.unlock();
         }
     }
 }
 
-/// What is said where there is no store.
-pub(super) fn nothing_at(options: &Options) -> String {
-    format!("note: there is no store at {}: nothing was ever assigned", options.path.display())
+impl Datastore for Store {
+    async fn read(&mut self, wants: &[Want]) -> Result<Vec<Read>, datastore::Error> {
+        match self {
+            Store::File(store) => store.read(wants).await,
+            Store::Absent(store) => store.read(wants).await,
+        }
+    }
+
+    async fn commit(&mut self, batch: Batch) -> Result<Commit, datastore::Error> {
+        match self {
+            Store::File(store) => store.commit(batch).await,
+            Store::Absent(store) => store.commit(batch).await,
+        }
+    }
+
+    async fn settle(&mut self) {
+        match self {
+            Store::File(store) => store.settle().await,
+            Store::Absent(store) => store.settle().await,
+        }
+    }
+
+    async fn make_durable(&mut self) -> Result<(), datastore::Error> {
+        match self {
+            Store::File(store) => store.make_durable().await,
+            Store::Absent(store) => store.make_durable().await,
+        }
+    }
+
+    fn is_atomic(&self) -> bool {
+        match self {
+            Store::File(store) => store.is_atomic(),
+            Store::Absent(store) => store.is_atomic(),
+        }
+    }
+
+    fn is_one_machine(&self) -> bool {
+        match self {
+            Store::File(store) => store.is_one_machine(),
+            Store::Absent(store) => store.is_one_machine(),
+        }
+    }
 }
 
 fn not_served(what: &str) -> Error {

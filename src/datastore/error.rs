@@ -109,7 +109,7 @@ impl Error {
             },
             Error::Locked { .. } => "nothing was changed; the runtime will ask again".to_owned(),
             Error::Damaged { .. } => {
-                "nothing was changed; run `host-affine ipam check --repair`, or put the file back from a backup".to_owned()
+                "nothing was changed; put the file back from a backup; calls that do not need it go on working".to_owned()
             }
             Error::NewerFormat { .. } => "install the version that wrote the store, or a newer one".to_owned(),
             Error::Unsafe { path, .. } => format!(

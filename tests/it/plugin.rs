@@ -1,6 +1,7 @@
 //! The built plugin from outside: a process per call, as runtimes and main plugins make them.
 
 mod blocks;
+mod causes;
 mod counts;
 mod damage;
 mod disturbed;
@@ -9,4 +10,5 @@ mod host_local;
 mod kill;
 mod main_plugins;
 mod refusals;
+mod surroundings;
 mod together;

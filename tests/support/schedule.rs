@@ -23,8 +23,8 @@ pub(crate) enum Run {
 /// Runs every client to its end. After each write the client may die: its future is dropped.
 ///
 /// Of orders that nobody could tell apart only one is complete: where two neighbouring operations of two clients are
-/// independent, that of the earlier client comes first.
-pub(crate) fn run(world: &Rc<RefCell<World>>, clients: Vec<Client<'_>>) -> Run {
+/// independent, that of the earlier client comes first. A client that could go on makes way at most `switches` times.
+pub(crate) fn run(world: &Rc<RefCell<World>>, clients: Vec<Client<'_>>, mut switches: usize) -> Run {
     let mut clients: Vec<Option<Client<'_>>> = clients.into_iter().map(Some).collect();
     for client in &mut clients {
         poll(client);
@@ -35,6 +35,8 @@ pub(crate) fn run(world: &Rc<RefCell<World>>, clients: Vec<Client<'_>>) -> Run {
         if alive.is_empty() {
             return Run::Complete;
         }
+        let goes_on = |at: usize| last.as_ref().is_some_and(|(before, _)| *before == at);
+        let may_switch = switches > 0 || !alive.iter().any(|&at| goes_on(at));
         let next: Vec<usize> = {
             let world = world.borrow();
             let is_normal = |&at: &usize| match &last {
@@ -43,7 +45,8 @@ pub(crate) fn run(world: &Rc<RefCell<World>>, clients: Vec<Client<'_>>) -> Run {
                 }
                 _ => true,
             };
-            alive.into_iter().filter(is_normal).collect()
+            let may_go = |&at: &usize| may_switch || goes_on(at);
+            alive.iter().copied().filter(may_go).filter(is_normal).collect()
         };
         if next.is_empty() {
             return Run::Redundant;
@@ -52,6 +55,9 @@ pub(crate) fn run(world: &Rc<RefCell<World>>, clients: Vec<Client<'_>>) -> Run {
             let mut world = world.borrow_mut();
             next[world.choices.pick(next.len())]
         };
+        if alive.iter().any(|&other| goes_on(other)) && !goes_on(at) {
+            switches -= 1;
+        }
         let effect = world.borrow().pending[&at].clone();
         poll(&mut clients[at]);
         if effect.writes() && world.borrow_mut().fault(2) == 1 {

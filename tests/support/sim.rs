@@ -181,13 +181,14 @@ impl Sim {
         let writes = single_writes(batch.ops);
         for (place, write) in writes.iter().enumerate() {
             let ended = self
-                .step(Effect::of_op(&write.op), |world| match world.fault(4) {
+                .step(Effect::of_op(&write.op), |world| match world.fault(if place == 0 { 4 } else { 3 }) {
                     0 => world.apply_one(client, write).err().map(Commit::Refused),
                     1 => {
                         let _ = world.apply_one(client, write);
                         Some(Commit::Unknown)
                     }
-                    2 => Some(Commit::Unknown),
+                    // Further on the same as a loss after the write before.
+                    3 => Some(Commit::Unknown),
                     _ => {
                         world.late.insert(client, Late::Writes(writes[place..].to_vec()));
                         Some(Commit::Unknown)

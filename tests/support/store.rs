@@ -125,10 +125,10 @@ fn held_in(wire: &IpamBlock) -> Vec<(IpAddr, Holder)> {
         if handle == HOST_ADDRESS_HANDLE || fields.released_at.is_some() {
             continue;
         }
-        let note = |key| noted(&fields, key).unwrap_or_default().to_owned();
-        let network = note(owner_key::NETWORK);
+        let noted = |key| noted(&fields, key).unwrap_or_default().to_owned();
+        let network = noted(owner_key::NETWORK);
         let container = handle.strip_prefix(&format!("{network}.")).unwrap_or(handle).to_owned();
-        let (ifname, node) = (note(owner_key::IFNAME), note(owner_key::NODE));
+        let (ifname, node) = (noted(owner_key::IFNAME), noted(owner_key::NODE));
         held.push((allocation.address, Holder { network, container, ifname, node }));
     }
     held

@@ -11,23 +11,11 @@ pub const IP_COOLDOWN_SECONDS_MAX: u32 = 1200;
 /// # Errors
 /// The first problem.
 pub fn check_ipam_configuration(spec: &IpamConfigurationSpec) -> Result<(), Problem> {
-    if let Some(blocks) = spec.max_blocks_per_host.filter(|&blocks| blocks > MAX_BLOCKS_PER_HOST_MAX) {
-        return Err(Problem::new(
-            "spec.maxBlocksPerHost",
-            format!("is {blocks}; expected 0 to {MAX_BLOCKS_PER_HOST_MAX} (0: the default, 20)"),
-        ));
-    }
-    if let Some(seconds) = spec.ip_cooldown_seconds.filter(|&seconds| seconds > IP_COOLDOWN_SECONDS_MAX) {
-        return Err(Problem::new(
-            "spec.ipCooldownSeconds",
-            format!("is {seconds}; expected 0 to {IP_COOLDOWN_SECONDS_MAX}"),
-        ));
-    }
     let strict = spec.strict_affinity.unwrap_or(false);
     if !strict && spec.auto_allocate_blocks == Some(false) {
         // A host without a block could then only borrow, and nobody would have a block to borrow from.
-        return Err(Problem::new(
-            "spec.autoAllocateBlocks",
+        return Err(Problem::spec(
+            "autoAllocateBlocks",
             "is false, which needs `spec.strictAffinity` to be true",
         ));
     }

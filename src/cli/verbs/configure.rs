@@ -8,7 +8,7 @@ use super::super::{Answer, Context};
 use crate::api::calico::VmAddressPersistence;
 use crate::api::validate::{IP_COOLDOWN_SECONDS_MAX, MAX_BLOCKS_PER_HOST_MAX};
 use crate::datastore::{Datastore as _, run_in_place};
-use crate::ipam::{AffinityRule, Config, ConfigureError, MAX_BLOCKS_PER_HOST};
+use crate::ipam::{AffinityRule, Config, ConfigureError, MAX_BLOCKS_PER_HOST, Trial};
 
 /// The options that were given, understood.
 struct Change {
@@ -28,7 +28,7 @@ pub(in crate::cli) fn run(context: &Context<'_>, args: &Configure) -> Result<Ans
             expected: "give at least one option; nothing was changed",
         });
     }
-    let mut ipam = context.open_to_change()?;
+    let mut ipam = context.open_to_write(Trial::Write)?;
     let changed = run_in_place(ipam.configure(|spec| {
         spec.strict_affinity = change.strict.or(spec.strict_affinity);
         spec.max_blocks_per_host = change.max_blocks.or(spec.max_blocks_per_host);

@@ -6,10 +6,9 @@ use super::super::args::Get;
 use super::super::error::Error;
 use super::super::kinds::{self, Kind};
 use super::super::render::{self, Format};
-use super::super::store::nothing_at;
-use super::super::{Answer, Context};
+use super::super::store::Store;
+use super::super::{Answer, Context, Outcome};
 use crate::api::calico;
-use crate::datastore::file::FileStore;
 use crate::datastore::{self, Answer as Read, Datastore as _, Entry, Key, Object, Want, run_in_place};
 use crate::net::{Cidr, Family};
 
@@ -34,32 +33,34 @@ impl Selection {
 /// Serves it.
 pub(in crate::cli) fn run(context: &Context<'_>, args: &Get) -> Result<Answer, Error> {
     let selection = Selection::parse(&args.kind, &args.names)?;
-    let (options, ipam) = context.open_to_read()?;
-    let mut notes = Vec::new();
-    let found = if let Some(ipam) = ipam {
-        read(&mut ipam.into_store(), &selection)?
-    } else {
-        notes.push(nothing_at(&options));
-        Vec::new()
-    };
-    let missing: Vec<String> =
-        selection.names.iter().filter(|name| !found.iter().any(|one| is_named(one, name))).cloned().collect();
-    let is_no = found.is_empty() || !missing.is_empty();
-    if !missing.is_empty() {
+    let (ipam, note) = context.open_to_read()?;
+    let found = read(&mut ipam.into_store(), &selection)?;
+    let mut answer = answer_about(&selection, &found, note);
+    answer.data = print(context.format, &selection, found);
+    Ok(answer)
+}
+
+/// What is said about what was asked for and not found.
+pub(in crate::cli) fn answer_about(selection: &Selection, found: &[Value], note: Option<String>) -> Answer {
+    let is_missing = |name: &&String| !found.iter().any(|one| is_named(one, name));
+    let missing: Vec<String> = selection.names.iter().filter(is_missing).cloned().collect();
+    let mut answer = Answer::default();
+    if let Some(note) = note {
+        answer = Answer { outcome: Outcome::No, ..answer.note(note) };
+    } else if !missing.is_empty() {
         let report = Error::Missing { kind: selection.kind, names: missing }.report();
-        notes.extend(report.lines().map(str::to_owned));
-    } else if found.is_empty() && notes.is_empty() {
-        notes.push(format!("note: there are no {}", selection.kind.info().plural));
+        answer.notes.extend(report.lines().map(str::to_owned));
+        answer.outcome = Outcome::No;
+    } else if found.is_empty() {
+        answer.notes.push(format!("note: there are no {}", selection.kind.info().plural));
+        answer.outcome = Outcome::No;
     }
-    Ok(Answer { data: print(context.format, &selection, found), notes, is_no })
+    answer
 }
 
 /// The resources that were asked for and exist, in the order of their keys. The lock is given up before they are
 /// looked at.
-pub(in crate::cli) fn read(
-    store: &mut FileStore,
-    selection: &Selection,
-) -> Result<Vec<Value>, datastore::Error> {
+pub(in crate::cli) fn read(store: &mut Store, selection: &Selection) -> Result<Vec<Value>, datastore::Error> {
     let wants = wants(store, selection)?;
     let answers = run_in_place(store.read(&wants))?;
     store.unlock();
@@ -73,7 +74,7 @@ pub(in crate::cli) fn read(
 }
 
 /// What has to be read. Blocks are many: only those that are named are opened.
-fn wants(store: &mut FileStore, selection: &Selection) -> Result<Vec<Want>, datastore::Error> {
+fn wants(store: &mut Store, selection: &Selection) -> Result<Vec<Want>, datastore::Error> {
     let names = &selection.names;
     let object = |name: &String| selection.kind.key(name).map(Want::Object);
     Ok(match selection.kind {

@@ -9,8 +9,7 @@ use serde_json::{Map, Value, json};
 use super::super::args::Show;
 use super::super::error::Error;
 use super::super::render::{self, Align, Format, Table, count, percent, printable};
-use super::super::store::nothing_at;
-use super::super::{Answer, Context};
+use super::super::{Answer, Context, Outcome};
 use super::configure::properties;
 use crate::datastore::run_in_place;
 use crate::ipam::{AddressReport, BlockUsage, Config, Loan, Loans, PoolUsage, Standing, Usage, owner_key};
@@ -44,27 +43,19 @@ struct Seen {
 
 fn show_store(context: &Context<'_>, args: &Show) -> Result<Answer, Error> {
     let wants_usage = args.blocks || !(args.borrowed || args.configuration);
-    let (options, ipam) = context.open_to_read()?;
-    let mut seen = Seen {
-        usage: wants_usage.then(Usage::default),
-        loans: args.borrowed.then(Loans::default),
-        config: args.configuration.then(|| Config::effective(None)),
-    };
-    let mut answer = Answer::default();
-    match ipam {
-        None => answer = answer.note(nothing_at(&options)),
-        Some(mut ipam) => {
-            if let Some(usage) = &mut seen.usage {
-                *usage = run_in_place(ipam.usage())?;
-            }
-            if let Some(loans) = &mut seen.loans {
-                *loans = run_in_place(ipam.loans())?;
-            }
-            if let Some(config) = &mut seen.config {
-                *config = run_in_place(ipam.config())?;
-            }
-        }
+    let (mut ipam, note) = context.open_to_read()?;
+    let mut seen = Seen::default();
+    if wants_usage {
+        seen.usage = Some(run_in_place(ipam.usage())?);
     }
+    if args.borrowed {
+        seen.loans = Some(run_in_place(ipam.loans())?);
+    }
+    if args.configuration {
+        seen.config = Some(run_in_place(ipam.config())?);
+    }
+    drop(ipam);
+    let mut answer = Answer { notes: note.into_iter().collect(), ..Answer::default() };
     answer.data = match context.format {
         Format::Json => render::json(&seen.value(args.blocks)),
         Format::Yaml => render::yaml(&seen.value(args.blocks)),
@@ -243,21 +234,10 @@ fn config_value(config: &Config) -> Value {
 }
 
 fn show_address(context: &Context<'_>, address: IpAddr) -> Result<Answer, Error> {
-    let (options, ipam) = context.open_to_read()?;
-    let Some(mut ipam) = ipam else {
-        let report = AddressReport {
-            address,
-            pool: None,
-            block: None,
-            affinity: None,
-            reservations: Vec::new(),
-            standing: Standing::Free,
-        };
-        return Ok(address_answer(context.format, &report).note(nothing_at(&options)));
-    };
+    let (mut ipam, note) = context.open_to_read()?;
     let report = run_in_place(ipam.look_up(address, context.clock.now()))?;
     drop(ipam);
-    Ok(address_answer(context.format, &report))
+    Ok(Answer { notes: note.into_iter().collect(), ..address_answer(context.format, &report) })
 }
 
 fn address_answer(format: Format, report: &AddressReport) -> Answer {
@@ -266,7 +246,9 @@ fn address_answer(format: Format, report: &AddressReport) -> Answer {
         Format::Yaml => render::yaml(&address_value(report)),
         _ => address_text(report),
     };
-    Answer { data, is_no: !matches!(report.standing, Standing::Held { .. }), ..Answer::default() }
+    let is_held = matches!(report.standing, Standing::Held { .. });
+    let outcome = if is_held { Outcome::Done } else { Outcome::No };
+    Answer { data, outcome, ..Answer::default() }
 }
 
 fn address_text(report: &AddressReport) -> String {

@@ -18,8 +18,9 @@ fn without_arguments_help_comes_on_standard_error_and_all_is_well() {
 
 #[test]
 fn help_that_was_asked_for_is_data_and_every_verb_has_an_example() {
-    for verb in [&["--help"][..], &["get", "--help"], &["ipam", "show", "-h"], &["ipam", "configure", "-h"]] {
-        let ran = run(verb);
+    let top = ["", "get", "describe", "explain", "apply", "create", "replace", "patch", "delete"];
+    for verb in top.into_iter().chain(["ipam show", "ipam configure"]) {
+        let ran = run(&verb.split_whitespace().chain(["--help"]).collect::<Vec<_>>());
         ran.exits(0);
         assert_eq!(ran.err, "", "{verb:?}");
         assert!(ran.out.contains("Examples:\n  host-affine "), "{verb:?}: {}", ran.out);

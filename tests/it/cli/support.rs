@@ -76,6 +76,12 @@ impl Store {
         self.ran(feed(&mut command, stdin))
     }
 
+    /// A resource is applied from standard input.
+    #[track_caller]
+    pub(super) fn apply(&self, kind: &str, name: &str, spec: &Value) -> Ran {
+        self.run_with(&["apply", "-f", "-"], &resource(kind, name, spec).to_string())
+    }
+
     /// What came of a run, with the place of the store and what differs from run to run taken out.
     pub(super) fn ran(&self, output: Output) -> Ran {
         let text = |bytes: Vec<u8>| self.redact(&String::from_utf8(bytes).expect("text"));
@@ -94,6 +100,11 @@ impl Store {
             regex::Regex::new(pattern).expect("a pattern").replace_all(&text, *word).into_owned()
         })
     }
+}
+
+/// A resource of Calico's group.
+pub(super) fn resource(kind: &str, name: &str, spec: &Value) -> Value {
+    json!({ "apiVersion": "projectcalico.org/v3", "kind": kind, "metadata": { "name": name }, "spec": spec })
 }
 
 /// The program without the environment of the test.

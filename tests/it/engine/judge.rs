@@ -25,6 +25,14 @@ pub(crate) struct Event {
     answer: Option<(usize, Result<Vec<IpAddr>, Refusal>)>,
 }
 
+impl Event {
+    /// What tells it from another event of the same scenario.
+    pub(crate) fn in_short(&self) -> impl std::fmt::Debug + '_ {
+        let (Act::Add(ask) | Act::Del(ask)) = &self.act;
+        (&ask.attachment.container_id, &ask.attachment.ifname, self.began, &self.answer)
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Refusal {
     text: String,

@@ -153,8 +153,8 @@ fn a_loan_stays_valid_when_borrowing_is_forbidden_later() {
     owner.add("o1").succeeded();
     let loan = borrower.add("l1").address();
     borrower.add("l2").succeeded();
-    let borrowed = |view: &View| view.usage.pools[0].blocks[0].borrowed.clone();
-    assert_eq!(borrowed(&View::of(&lab.store()).sound()), [("n2".to_owned(), 2)]);
+    let loans = |view: &View| view.usage.pools[0].blocks[0].borrowed.clone();
+    assert_eq!(loans(&View::of(&lab.store()).sound()), [("n2".to_owned(), 2)]);
 
     configure(&lab.store(), strict(None));
     let refusal = borrower.add("l3").refused();
@@ -163,7 +163,7 @@ fn a_loan_stays_valid_when_borrowing_is_forbidden_later() {
     owner.add("o2").succeeded();
     assert_eq!(borrower.add("l1").address(), loan, "asked again, it has what it had");
     borrower.del("l1").succeeded();
-    assert_eq!(borrowed(&View::of(&lab.store()).sound()), [("n2".to_owned(), 1)]);
+    assert_eq!(loans(&View::of(&lab.store()).sound()), [("n2".to_owned(), 1)]);
 }
 
 #[test]

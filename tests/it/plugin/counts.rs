@@ -86,7 +86,8 @@ fn a_steady_add_makes_few_system_calls() {
         counts.push(calls.len());
     }
     say(&format!("system calls of an ADD after a cut, and of the next: {counts:?}"));
-    if is_release_build() {
+    // Runtimes run it as root; others are asked by the kernel who they are once for each file.
+    if is_release_build() && nix::unistd::geteuid().is_root() {
         assert!(counts.iter().all(|count| *count <= SYSTEM_CALLS_MAX), "{counts:?}");
     }
 }

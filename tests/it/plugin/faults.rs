@@ -260,3 +260,33 @@ fn on_a_full_disk_an_add_is_refused_in_time_and_every_del_works() {
     }
     assert_eq!(View::of(&disk.0).sound().held.len(), 0);
 }
+
+#[test]
+fn on_a_disk_that_may_only_be_read_what_looks_works_and_what_changes_says_why_not() {
+    let lab = Lab::new();
+    let disk = match SmallDisk::mount(lab.store(), "1m") {
+        Ok(disk) => disk,
+        Err(reason) => return skip(&reason),
+    };
+    let network = small_blocks(&disk.0);
+    let result = network.add("c").result();
+    let remount = |how: &str| {
+        let mount = program("mount").expect("it was used before");
+        let status = Command::new(mount).args(["-o", how]).arg(&disk.0).status().expect("it runs");
+        assert!(status.success());
+    };
+    remount("remount,ro");
+    network.call("CHECK", "c").previous(&result).run().succeeded();
+    network.call("STATUS", "").run().succeeded();
+    let view = View::of(&disk.0).sound();
+    for refusal in
+        [network.add("d").refused(), network.del("c").refused(), network.gc_call(&[]).run().refused()]
+    {
+        assert_eq!(refusal.code, 100, "{refusal:?}");
+        refusal.says(&[&disk.0.display().to_string(), "ead-only", "writable"]);
+    }
+    remount("remount,rw");
+    assert_eq!(View::of(&disk.0).sound().held, view.held);
+    network.add("d").succeeded();
+    network.del("c").succeeded();
+}

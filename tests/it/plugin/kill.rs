@@ -8,7 +8,8 @@ use std::path::Path;
 use serde_json::json;
 
 use super::disturbed::{Effect, LEASES, Scenario, Stage, both_families, one_pool, small_blocks};
-use crate::support::cni::{Network, skip};
+use crate::support::cni::{Answer, Call, Network, all_different, at_once, skip};
+use crate::support::store::{Lab, View};
 use crate::support::strace::{SystemCall, strace};
 
 /// Kills the call of a scenario before each of its system calls in turn.
@@ -91,7 +92,7 @@ fn add_that_brings_the_second_family() {
 fn fills_blocks(network: &Network, store: &Path) {
     for n in 0.. {
         network.add(&format!("held{n}")).succeeded();
-        let view = crate::support::store::View::of(store);
+        let view = View::of(store);
         if n > 10
             && view.blocks.iter().all(|block| block.unallocated.iter().all(|&free| free < 2 || free == 7))
         {
@@ -225,4 +226,51 @@ fn add_that_takes_over_from_host_local() {
         effect: Effect::TakesOver("c"),
         cuts: false,
     });
+}
+
+#[test]
+fn calls_that_are_killed_among_others_disturb_none() {
+    let strace = match strace() {
+        Ok(strace) => strace,
+        Err(reason) => return skip(&reason),
+    };
+    let lab = Lab::in_memory();
+    let network = both_families(&lab.store());
+    // Before the record, between it and its flush, before and behind the answer, while the lock is waited for.
+    let points = ["pwrite64:2", "fdatasync:1", "write:1", "exit_group:1", "flock:2", "openat2:2", "close:4"];
+    let call = |verb: &str, n: usize| {
+        let call = network.call(verb, &format!("c{n}"));
+        let Some(point) = points.get(n % 12) else { return call };
+        let (name, number) = point.split_once(':').expect("a name and a number");
+        let kill = format!("inject={name}:signal=KILL:when={number}");
+        call.under(&[strace.display().to_string(), "-o".into(), "/dev/null".into(), "-e".into(), kill])
+    };
+    for round in 0..3 {
+        let calls: Vec<Call> = (0..36).map(|n| call("ADD", round * 36 + n)).collect();
+        let answers = at_once(&calls);
+        assert!(answers.iter().filter(|answer| answer.was_killed()).count() >= 15, "{answers:?}");
+        let view = View::of(&lab.store()).sound();
+        let given = all_different(answers.iter().filter_map(Answer::printed_addresses).flatten());
+        assert!(given.iter().all(|address| view.held.contains_key(address)), "something answered is lost");
+        for (n, answer) in answers.iter().enumerate() {
+            if let Some(printed) = answer.printed_addresses() {
+                assert_eq!(view.of_container(&format!("c{}", round * 36 + n)), printed);
+            } else {
+                assert!(answer.was_killed(), "{answer:?}");
+            }
+        }
+        let calls: Vec<Call> = (0..36).map(|n| call("DEL", round * 36 + n)).collect();
+        for (n, answer) in at_once(&calls).iter().enumerate() {
+            assert!(answer.was_killed() || answer.is_success(), "{answer:?}");
+            if answer.is_success() {
+                assert!(View::of(&lab.store()).of_container(&format!("c{}", round * 36 + n)).is_empty());
+            }
+        }
+        // What a runtime does for those that were killed.
+        for n in 0..36 {
+            network.del(&format!("c{}", round * 36 + n)).succeeded();
+        }
+        let view = View::of(&lab.store()).sound();
+        assert_eq!((view.held.len(), view.handles), (0, 0));
+    }
 }

@@ -161,7 +161,7 @@ fn a_strangers_store_is_not_used() {
     let lab = Lab::new();
     let network = with_one(&lab);
     let journal = lab.store().join("journal");
-    if chown(&journal, Some(65534), None).is_err() {
+    if !nix::unistd::geteuid().is_root() || chown(&journal, Some(65534), None).is_err() {
         return skip("only root can give a file to somebody else");
     }
     for refusal in refused_until(&lab, &network, || chown(&journal, Some(0), None).expect("root can")) {
