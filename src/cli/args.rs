@@ -68,6 +68,7 @@ pub(super) enum Verb {
     Patch(Patch),
     Delete(Delete),
     Ipam(Ipam),
+    Completion(Completion),
 }
 
 impl Verb {
@@ -82,9 +83,16 @@ impl Verb {
             Verb::Replace(_) => "replace",
             Verb::Patch(_) => "patch",
             Verb::Delete(_) => "delete",
+            Verb::Completion(_) => "completion",
             Verb::Ipam(ipam) => match &ipam.verb {
                 IpamVerb::Show(_) => "ipam show",
+                IpamVerb::Check(_) => "ipam check",
+                IpamVerb::Release(_) => "ipam release",
+                IpamVerb::Gc(_) => "ipam gc",
+                IpamVerb::Why(_) => "ipam why",
                 IpamVerb::Configure(_) => "ipam configure",
+                IpamVerb::Split(_) => "ipam split",
+                IpamVerb::Metrics(_) => "ipam metrics",
             },
         }
     }
@@ -262,6 +270,18 @@ pub(super) struct Delete {
     pub(super) ignore_not_found: bool,
 }
 
+/// Print what a shell needs to complete verbs and options
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  host-affine completion bash > /etc/bash_completion.d/host-affine
+  host-affine completion fish > ~/.config/fish/completions/host-affine.fish")]
+pub(super) struct Completion {
+    /// bash, zsh or fish
+    #[arg(value_name = "SHELL")]
+    pub(super) shell: String,
+}
+
 /// Look at and change the allocation of addresses
 #[derive(Debug, ClapArgs)]
 #[command(disable_help_subcommand = true)]
@@ -274,8 +294,145 @@ pub(super) struct Ipam {
 #[derive(Debug, Subcommand)]
 pub(super) enum IpamVerb {
     Show(Show),
+    Check(Check),
+    Release(Release),
+    Gc(Gc),
+    Why(Why),
     Configure(Configure),
+    Split(Split),
+    Metrics(Metrics),
 }
+
+/// Look for what does not agree, and for addresses that nobody uses
+#[derive(Debug, ClapArgs)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
+#[command(after_help = "\
+Exits with 1 when something was found. With -o FILE the report that `ipam release --from-report` reads is written there.
+
+An address is leaked when its owner is known to be dead: the inventory does not list it, or, without an inventory, it
+is this host's and its network namespace is gone or the host has booted since. A virtual machine's is never leaked.
+
+Examples:
+  host-affine ipam check
+  host-affine ipam check --inventory=alive.json -o report.json
+  host-affine ipam check -o json")]
+pub(super) struct Check {
+    /// Print every address and what is known of its owner
+    #[arg(long)]
+    pub(super) show_all_ips: bool,
+    /// Print every address with a problem (they are printed in any case)
+    #[arg(long)]
+    pub(super) show_problem_ips: bool,
+    /// Mend what other objects say is right: counts of handles, and records of affinities
+    #[arg(long)]
+    pub(super) repair: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    pub(super) yes: bool,
+    /// A file that lists everything that is alive: {\"workloads\":[{\"containerID\":…,\"ips\":[…]}]}
+    #[arg(long, value_name = "FILE")]
+    pub(super) inventory: Option<PathBuf>,
+}
+
+/// Free addresses that no runtime will free any more
+#[derive(Clone, Debug, ClapArgs)]
+#[command(after_help = "\
+What is known to be alive is left alone, unless forced: its network namespace is here, or the inventory lists it.
+
+Examples:
+  host-affine ipam release --ip=10.88.0.5
+  host-affine ipam release --from-report=report.json
+  host-affine ipam release --node=node-3 --dry-run")]
+pub(super) struct Release {
+    /// Addresses
+    #[arg(long, value_name = "ADDR")]
+    pub(super) ip: Vec<String>,
+    /// What nobody used in any of these reports of `ipam check`, if it has not changed hands since
+    #[arg(long, value_name = "FILE")]
+    pub(super) from_report: Vec<PathBuf>,
+    /// Everything that a handle holds
+    #[arg(long, value_name = "ID")]
+    pub(super) handle: Option<String>,
+    /// Everything that a virtual machine holds
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub(super) vm: Option<String>,
+    /// Everything that a node holds, and the blocks that are kept for it
+    #[arg(long, value_name = "NAME")]
+    pub(super) node: Option<String>,
+    /// A file that lists everything that is alive
+    #[arg(long, value_name = "FILE")]
+    pub(super) inventory: Option<PathBuf>,
+    /// Say what would be released, and release nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Release what is alive, too
+    #[arg(long)]
+    pub(super) force: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    pub(super) yes: bool,
+}
+
+/// Free what this host knows to be dead: left by an earlier boot, or by a network namespace that is gone
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  host-affine ipam gc --dry-run
+  host-affine ipam gc --yes")]
+pub(super) struct Gc {
+    /// Say what would be released, and release nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    pub(super) yes: bool,
+}
+
+/// Say whether a host would get an address now, and if not, why not
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Exits with 1 when it would get none. Nothing is changed.
+
+Examples:
+  host-affine ipam why
+  host-affine ipam why --node=node-3
+  host-affine ipam why --pod=prod/web-0")]
+pub(super) struct Why {
+    /// The pod that should have an address: what it holds is said first
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub(super) pod: Option<String>,
+    /// The host; without it, this one
+    #[arg(long, value_name = "NAME")]
+    pub(super) node: Option<String>,
+}
+
+/// Cut a pool into equal parts; blocks and addresses stay as they are
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  host-affine ipam split 4 --pool=pods
+  host-affine ipam split 2 --cidr=10.88.0.0/16")]
+pub(super) struct Split {
+    /// How many parts: a power of 2
+    #[arg(value_name = "NUMBER", allow_hyphen_values = true)]
+    pub(super) parts: String,
+    /// The pool, by its name
+    #[arg(long, visible_alias = "name", value_name = "NAME")]
+    pub(super) pool: Option<String>,
+    /// The pool, by its range
+    #[arg(long, value_name = "CIDR")]
+    pub(super) cidr: Option<String>,
+    /// Do not ask
+    #[arg(short, long)]
+    pub(super) yes: bool,
+}
+
+/// Print counts for Prometheus
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  host-affine ipam metrics > /var/lib/node_exporter/host_affine.prom")]
+pub(super) struct Metrics {}
 
 /// Show how much of each pool is in use, and by whom
 #[derive(Debug, ClapArgs)]

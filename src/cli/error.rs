@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::kinds::Kind;
 use super::manifest::Fault;
 use super::render::counted;
+use super::verbs::release::Kept;
 use super::verbs::write::Declined;
 use crate::{datastore, ipam};
 
@@ -124,6 +125,28 @@ pub(super) enum Error {
         /// Why not.
         source: io::Error,
     },
+    /// A file could not be written.
+    #[error("could not write {}", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A file is not what it should be.
+    #[error("{} {problem}", .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// An address was not released.
+    #[error(transparent)]
+    Release(#[from] ipam::ReleaseError<Kept>),
+    /// A pool was not split.
+    #[error(transparent)]
+    Split(#[from] ipam::SplitError),
     /// The answer could not be written.
     #[error("could not write to standard output")]
     Output(#[source] io::Error),
@@ -156,7 +179,9 @@ impl Error {
 
     fn details(&self) -> Vec<String> {
         match self {
-            Error::Engine(error) => error.details(),
+            Error::Engine(error)
+            | Error::Release(ipam::ReleaseError::Engine(error))
+            | Error::Split(ipam::SplitError::Engine(error)) => error.details(),
             Error::UnknownKind(_) => {
                 vec![format!("known: {}", Kind::ALL.map(|kind| kind.info().singular).join(", "))]
             }
@@ -171,7 +196,13 @@ impl Error {
 
     fn hint(&self) -> Option<String> {
         match self {
-            Error::Engine(error) => Some(error.hint()),
+            Error::Engine(error)
+            | Error::Release(ipam::ReleaseError::Engine(error))
+            | Error::Split(ipam::SplitError::Engine(error)) => Some(error.hint()),
+            Error::Release(error) => release_hint(error).map(str::to_owned),
+            Error::Split(ipam::SplitError::Missing(_)) => {
+                Some("run `host-affine get ippools` for those that exist".to_owned())
+            }
             Error::Store(error) => Some(error.hint()),
             Error::NotServed { instead, .. } => Some((*instead).to_owned()),
             Error::Missing { kind: Kind::IpamConfiguration, .. } => Some(
@@ -189,7 +220,8 @@ impl Error {
             Error::Declined { reason, .. } => reason.hint().map(str::to_owned),
             Error::Rule { rule, .. } => Some(rule_hint(rule).to_owned()),
             Error::NotConfirmed => Some("answer `y`, or use `--yes`".to_owned()),
-            Error::ReadOnly(_)
+            Error::Split(_)
+            | Error::ReadOnly(_)
             | Error::UnknownField { .. }
             | Error::Manifest(_)
             | Error::NoResources
@@ -199,6 +231,8 @@ impl Error {
             | Error::Options(_)
             | Error::Configuration { .. }
             | Error::Read { .. }
+            | Error::Write { .. }
+            | Error::File { .. }
             | Error::Output(_) => None,
         }
     }
@@ -220,6 +254,29 @@ fn faults(faults: &[Fault]) -> String {
 pub(super) fn held(holdings: &ipam::Holdings) -> String {
     let addresses = counted(holdings.addresses + holdings.cooling, "address", "addresses");
     format!("{addresses} in {}", counted(holdings.blocks, "block", "blocks"))
+}
+
+fn release_hint(error: &ipam::ReleaseError<Kept>) -> Option<&'static str> {
+    match error {
+        ipam::ReleaseError::Declined(Kept::Alive { .. }) => {
+            Some("delete its container, or use `--force`: then two may have the address")
+        }
+        ipam::ReleaseError::Declined(Kept::VirtualMachine { .. }) => {
+            Some("use `--vm=NAMESPACE/NAME`, or `--force`")
+        }
+        ipam::ReleaseError::Reassigned { .. } => {
+            Some("run `host-affine ipam check` again for a fresh report")
+        }
+        ipam::ReleaseError::Unassigned { in_pool: true, .. } => {
+            Some("`host-affine ipam show --ip` says what is known of it")
+        }
+        ipam::ReleaseError::Unassigned { in_pool: false, .. } => {
+            Some("run `host-affine get ippools` for the ranges that are managed here")
+        }
+        ipam::ReleaseError::Cooling(_)
+        | ipam::ReleaseError::Declined(Kept::DryRun(_))
+        | ipam::ReleaseError::Engine(_) => None,
+    }
 }
 
 fn rule_hint(rule: &ipam::RuleBroken) -> &'static str {

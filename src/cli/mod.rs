@@ -6,6 +6,7 @@
 mod args;
 mod error;
 mod kinds;
+mod liveness;
 mod manifest;
 mod render;
 mod store;
@@ -13,6 +14,7 @@ mod verbs;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal as _, Read, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
@@ -166,9 +168,15 @@ fn write_all(to: &mut dyn Write, text: &str) -> std::io::Result<()> {
 }
 
 fn serve(args: &Args, world: &World<'_>, stdin: &mut dyn Read, err: &mut dyn Write) -> Result<Answer, Error> {
+    let is_check = matches!(&args.verb, Verb::Ipam(ipam) if matches!(ipam.verb, IpamVerb::Check(_)));
+    let (format, file) = match args.global.format() {
+        // What is no word for a look is where the report goes.
+        Err(_) if is_check => (Format::Table, args.global.output.as_deref().map(Path::new)),
+        format => (format?, None),
+    };
     let mut context = Context {
         global: &args.global,
-        format: args.global.format()?,
+        format,
         operation: args.verb.name(),
         variables: world.variables,
         clock: world.clock,
@@ -186,8 +194,15 @@ fn serve(args: &Args, world: &World<'_>, stdin: &mut dyn Read, err: &mut dyn Wri
         Verb::Replace(replace) => verbs::replace::run(context, &replace.write),
         Verb::Patch(patch) => verbs::patch::run(context, patch),
         Verb::Delete(delete) => verbs::delete::run(context, delete),
+        Verb::Completion(completion) => verbs::completion::run(completion),
         Verb::Ipam(ipam) => match &ipam.verb {
             IpamVerb::Show(show) => verbs::show::run(context, show),
+            IpamVerb::Check(check) => verbs::check::run(context, check, file),
+            IpamVerb::Release(release) => verbs::release::run(context, release),
+            IpamVerb::Gc(gc) => verbs::gc::run(context, gc),
+            IpamVerb::Why(why) => verbs::why::run(context, why),
+            IpamVerb::Split(split) => verbs::split::run(context, split),
+            IpamVerb::Metrics(_) => verbs::metrics::run(context),
             IpamVerb::Configure(configure) => verbs::configure::run(context, configure),
         },
     }

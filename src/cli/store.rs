@@ -7,14 +7,16 @@ use serde_json::Value;
 
 use super::error::Error;
 use super::{Context, args::Global};
+use crate::api::HostName;
 use crate::cni::config::{
-    DatastoreConf, Durability as ConfDurability, FileConf, LOCK_TIMEOUT, NetConf, Stdin,
+    DatastoreConf, Durability as ConfDurability, FileConf, LOCK_TIMEOUT, NODENAME_FILE, NetConf, NodeConf,
+    Stdin, node_name_from_file, parse_node_name,
 };
 use crate::cni::env::{Call, Verb};
 use crate::datastore::file::{Access, Durability, FileStore, IfAbsent, Options};
 use crate::datastore::memory::Memory;
 use crate::datastore::{self, Answer as Read, Batch, Commit, Datastore, Want};
-use crate::ipam::{Ipam, Trial};
+use crate::ipam::{Host, Ipam, Trial};
 
 /// Names a store, for those who do not want to repeat `--datastore`.
 const VARIABLE: &str = "HOST_AFFINE_DATASTORE";
@@ -22,11 +24,37 @@ const VARIABLE: &str = "HOST_AFFINE_DATASTORE";
 const NETCONF_DIR: &str = "/etc/cni/net.d";
 const NETCONF_DIR_VARIABLE: &str = "NETCONFPATH";
 
+/// What a command line knows of the network that it is about.
+struct Conf {
+    datastore: DatastoreConf,
+    lock_timeout: std::time::Duration,
+    /// Where this host's name comes from.
+    node: NodeConf,
+}
+
+impl Conf {
+    fn of(datastore: DatastoreConf) -> Self {
+        Self { datastore, lock_timeout: LOCK_TIMEOUT, node: NodeConf::default() }
+    }
+}
+
 impl Context<'_> {
+    /// This host, as the plugin would name it. `None`: nothing says its name.
+    pub(super) fn this_host(&self) -> Result<Option<Host>, Error> {
+        let node = self.conf()?.node;
+        let file = node.nodename_file.as_deref().unwrap_or(Path::new(NODENAME_FILE));
+        let of_file = || node_name_from_file(&crate::host::read_small(file).ok()?, file).ok();
+        let of_kernel = || parse_node_name(&crate::host::kernel_host_name().ok()?);
+        let name =
+            node.nodename.clone().or_else(of_file).or_else(|| node.hostname.clone()).or_else(of_kernel);
+        let name = name.and_then(|name| HostName::new(name).ok());
+        Ok(name.map(|name| Host { name, boot: crate::host::boot_id() }))
+    }
+
     /// The store's directory and how it is opened.
     pub(super) fn locate(&self) -> Result<Options, Error> {
-        let (conf, lock_timeout) = self.conf()?;
-        let file = match conf {
+        let Conf { datastore, lock_timeout, .. } = self.conf()?;
+        let file = match datastore {
             DatastoreConf::File(file) => file,
             DatastoreConf::Etcd(_) => return Err(not_served("etcd")),
             DatastoreConf::Kubernetes(_) => return Err(not_served("kubernetes")),
@@ -43,7 +71,7 @@ impl Context<'_> {
         })
     }
 
-    fn conf(&self) -> Result<(DatastoreConf, std::time::Duration), Error> {
+    fn conf(&self) -> Result<Conf, Error> {
         let Global { datastore, conf, .. } = self.global;
         match (datastore, conf) {
             (Some(_), Some(_)) => Err(Error::Argument {
@@ -51,7 +79,7 @@ impl Context<'_> {
                 found: conf.as_deref().unwrap_or(Path::new("")).display().to_string(),
                 expected: "one of the two".into(),
             }),
-            (Some(url), None) => Ok((parse_url("`--datastore`", url)?, LOCK_TIMEOUT)),
+            (Some(url), None) => Ok(Conf::of(parse_url("`--datastore`", url)?)),
             (None, Some(path)) => in_file(path)?.ok_or_else(|| Error::Configuration {
                 path: path.clone(),
                 problem: "no network in it has an `ipam` section of type `host-affine`".into(),
@@ -60,13 +88,13 @@ impl Context<'_> {
         }
     }
 
-    fn default_conf(&self) -> Result<(DatastoreConf, std::time::Duration), Error> {
+    fn default_conf(&self) -> Result<Conf, Error> {
         let variable = |name| (self.variables)(name).filter(|value: &OsString| !value.is_empty());
         if let Some(url) = variable(VARIABLE) {
-            return Ok((parse_url(&format!("`{VARIABLE}`"), &url.to_string_lossy())?, LOCK_TIMEOUT));
+            return Ok(Conf::of(parse_url(&format!("`{VARIABLE}`"), &url.to_string_lossy())?));
         }
         let dir = variable(NETCONF_DIR_VARIABLE).map_or_else(|| NETCONF_DIR.into(), PathBuf::from);
-        Ok(first_in(&dir)?.unwrap_or_else(|| (DatastoreConf::default(), LOCK_TIMEOUT)))
+        Ok(first_in(&dir)?.unwrap_or_else(|| Conf::of(DatastoreConf::default())))
     }
 
     /// Opens the store to look at it. Where there is none, it holds nothing, and the note says so.
@@ -185,7 +213,7 @@ fn parse_url(what: &str, url: &str) -> Result<DatastoreConf, Error> {
 }
 
 /// The first configuration of ours in a directory, in the order in which libcni loads them.
-fn first_in(dir: &Path) -> Result<Option<(DatastoreConf, std::time::Duration)>, Error> {
+fn first_in(dir: &Path) -> Result<Option<Conf>, Error> {
     let read = |source| Error::Read { path: dir.to_owned(), source };
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -210,7 +238,7 @@ fn first_in(dir: &Path) -> Result<Option<(DatastoreConf, std::time::Duration)>, 
 }
 
 /// The store that the first network of ours in a file names: a single configuration, or a list of plugins.
-fn in_file(path: &Path) -> Result<Option<(DatastoreConf, std::time::Duration)>, Error> {
+fn in_file(path: &Path) -> Result<Option<Conf>, Error> {
     let text = std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     let root: Value = match serde_json::from_slice(&text) {
         Ok(root) => root,
@@ -244,7 +272,7 @@ fn in_file(path: &Path) -> Result<Option<(DatastoreConf, std::time::Duration)>, 
     let text = network.to_string();
     let stdin = Stdin::parse(text.as_bytes()).map_err(refuse)?;
     let conf = NetConf::for_release(&stdin, &no_call()).map_err(refuse)?;
-    Ok(Some((conf.datastore, conf.lock_timeout)))
+    Ok(Some(Conf { datastore: conf.datastore, lock_timeout: conf.lock_timeout, node: conf.node }))
 }
 
 /// A call about no attachment: only the store is asked for.

@@ -6,7 +6,7 @@ use super::{
     Answer, Batch, Change, Commit, Conflict, Datastore, Entry, Error, Guard, Key, Object, Op, Revision,
 };
 use super::{Settings, Stored, Want};
-use crate::api::calico::IpamBlock;
+use crate::api::calico::{Attribute, IpamBlock};
 
 /// A store in memory, with batches applied all or nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -71,9 +71,7 @@ impl Memory {
             ),
             Want::Room { of, within, enough } => Answer::Cidrs(
                 self.blocks()
-                    .filter(|block| {
-                        !block.unallocated.is_empty() && super::is_of(of, block.affinity.as_ref())
-                    })
+                    .filter(|block| may_have_room(block) && super::is_of(of, block.affinity.as_ref()))
                     .map(|block| block.cidr)
                     .filter(|cidr| super::lies_in(within, *cidr))
                     .take(*enough)
@@ -178,6 +176,12 @@ impl Memory {
         }
         settings
     }
+}
+
+/// Whether a block has a free address, or one that may have cooled down meanwhile.
+#[must_use]
+pub fn may_have_room(block: &IpamBlock) -> bool {
+    !block.unallocated.is_empty() || block.attributes.iter().any(Attribute::may_be_cooling)
 }
 
 impl Datastore for Memory {

@@ -88,7 +88,7 @@ pub enum Want {
     AllHandles,
     /// All nodes.
     Nodes,
-    /// Blocks that, as far as is known, have an address that may be handed out. May name one that has none, and may
+    /// Blocks that, as far as is known, have an address that may be handed out, now or after its cooldown. May name one that has none, and may
     /// miss one: whoever needs certainty reads the blocks.
     Room {
         /// Whose blocks.
@@ -243,7 +243,7 @@ pub struct RoomHint {
     pub block: Cidr,
     /// Its owner.
     pub owner: Option<Affinity>,
-    /// Whether it has an address that may be handed out automatically.
+    /// Whether it has an address that may be handed out automatically, now or after its cooldown.
     pub has_room: bool,
 }
 

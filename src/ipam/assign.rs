@@ -156,13 +156,17 @@ impl<D: Datastore> Ipam<D> {
             mine.extend(renew(block, &handle, request));
         }
         held_at_first.get_or_insert_with(|| mine.iter().map(|mine: &Mine| mine.address).collect());
-        let mut found: Vec<Option<Mine>> = Vec::new();
-        for wanted in request.wanted {
-            found.push(take_held(&mut mine, wanted, &policy)?);
+        // Who wants one particular address goes first, so that no other want is given it.
+        let mut order: Vec<usize> = (0..request.wanted.len()).collect();
+        order.sort_by_key(|&place| request.wanted[place].address.is_none());
+        let mut found = Vec::new();
+        for place in order {
+            let wanted = &request.wanted[place];
+            found.push((place, wanted, take_held(&mut mine, wanted, request.wanted, &policy)?));
         }
         let attribute = request.owner.attribute(&handle, request.now);
         let mut addresses = Vec::new();
-        for (wanted, held) in request.wanted.iter().zip(found) {
+        for (place, wanted, held) in found {
             let held_before = held.is_some();
             let (address, block) = if let Some(mine) = held {
                 (mine.address, mine.block)
@@ -180,8 +184,10 @@ impl<D: Datastore> Ipam<D> {
                 let (key, revision) = policy.subnet_reservation_of(&pool.name);
                 draft.rest_on(key, revision);
             }
-            addresses.push(AssignedAddress { address, pool, held_before });
+            addresses.push((place, AssignedAddress { address, pool, held_before }));
         }
+        addresses.sort_by_key(|(place, _)| *place);
+        let addresses = addresses.into_iter().map(|(_, address)| address).collect();
         Ok((draft, policy, Assigned { addresses }))
     }
 
@@ -242,14 +248,24 @@ fn renew(block: &mut Block, handle: &HandleId, request: &Assign<'_>) -> Vec<Mine
     mine
 }
 
-/// The address held already that answers a want, if there is one.
-fn take_held(mine: &mut Vec<Mine>, wanted: &Wanted, policy: &Policy) -> Result<Option<Mine>, Error> {
+/// The address held already that answers a want of `all`, if there is one. Those that want a particular address are
+/// asked first.
+fn take_held(
+    mine: &mut Vec<Mine>,
+    wanted: &Wanted,
+    all: &[Wanted],
+    policy: &Policy,
+) -> Result<Option<Mine>, Error> {
     let of_family = |held: &Mine| Family::of(held.address) == wanted.family;
     if let Some(asked) = wanted.address {
         if let Some(place) = mine.iter().position(|held| held.address == asked) {
             return Ok(Some(mine.swap_remove(place)));
         }
-        return match mine.iter().find(|held| of_family(held)) {
+        // What answers another want is in nobody's way.
+        let is_asked = |held: &Mine| all.iter().any(|wanted| wanted.address == Some(held.address));
+        let undecided = all.iter().filter(|other| other.family == wanted.family && other.address.is_none());
+        let mut others = mine.iter().filter(|held| of_family(held) && !is_asked(held));
+        return match others.nth(undecided.count()) {
             Some(other) => Err(Error::HoldsAnother { asked, held: other.address }),
             None => Ok(None),
         };

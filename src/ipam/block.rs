@@ -124,7 +124,7 @@ impl Block {
             .iter()
             .map(|attribute| {
                 let released = || attribute.fields().released_at;
-                attribute.as_json().contains("releasedAt")
+                attribute.may_be_cooling()
                     && released().is_some_and(|released| cooldown.is_zero() || now.since(released) > cooldown)
             })
             .collect();
@@ -199,6 +199,12 @@ impl Block {
                 self.wire.cidr.nth(ordinal.into()).is_some_and(|address| !unusable.contains(address))
             })
             .map(Ordinal)
+    }
+
+    /// Whether it is worth looking into for an address: one is free and not in `unusable`, or cools down and will be.
+    #[must_use]
+    pub fn may_have_room(&self, unusable: &AddrSet) -> bool {
+        self.next_free(unusable).is_some() || self.wire.attributes.iter().any(Attribute::may_be_cooling)
     }
 
     /// How many addresses are free and not in `unusable`.

@@ -226,7 +226,7 @@ impl Draft {
                     batch.create(key, draft.block.wire().clone());
                 }
             }
-            let has_room = !draft.delete && draft.block.next_free(reserved).is_some();
+            let has_room = !draft.delete && draft.block.may_have_room(reserved);
             batch.room.retain(|hint| hint.block != cidr);
             batch.room.push(RoomHint { block: cidr, owner: draft.block.affinity().cloned(), has_room });
         }

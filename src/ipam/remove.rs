@@ -94,7 +94,7 @@ impl<D: Datastore> Ipam<D> {
                 return Ok(());
             }
         }
-        Err(contended())
+        Err(contended().into())
     }
 
     /// Deletes a pool, its blocks that hold nothing, and the reservation of its subnet's own addresses.
@@ -136,9 +136,22 @@ impl<D: Datastore> Ipam<D> {
     /// # Errors
     /// When there is neither such a node nor anything that is kept for it, or the store failed.
     pub async fn remove_node(&mut self, host: &HostName, now: Timestamp) -> Result<Removed, RemoveError> {
+        let removed = self.give_up_blocks_of(host, now).await?;
+        let had_blocks = removed != Removed::default();
+        match self.remove(&Key::Node(host.clone())).await {
+            Err(RemoveError::Missing) if had_blocks => Ok(removed),
+            outcome => outcome.map(|()| removed),
+        }
+    }
+
+    /// Gives up what is kept for a host: blocks that hold nothing go, the others are kept for nobody from now on.
+    ///
+    /// # Errors
+    /// When the store failed.
+    pub async fn give_up_blocks_of(&mut self, host: &HostName, now: Timestamp) -> Result<Removed, Error> {
         let settings = self.settings().await?;
         let affinity = Affinity::from(host.clone());
-        let all = self.store.read(&[Want::AllBlocks]).await.map_err(Error::from)?.pop();
+        let all = self.store.read(&[Want::AllBlocks]).await?.pop();
         let mut own = Vec::new();
         for entry in all.map(Answer::objects).unwrap_or_default() {
             // A block that is damaged is kept for whoever it is kept for, until it is mended.
@@ -152,13 +165,8 @@ impl<D: Datastore> Ipam<D> {
         for (_, block) in own.iter().filter(|(_, block)| !block.is_empty()) {
             removed.left.count(block);
         }
-        let had_blocks = !own.is_empty();
-        let of_host = affinity.clone();
-        removed.blocks = self.give_up_of(own, move |owner, _| *owner == of_host, now).await?;
-        match self.remove(&Key::Node(host.clone())).await {
-            Err(RemoveError::Missing) if had_blocks => Ok(removed),
-            outcome => outcome.map(|()| removed),
-        }
+        removed.blocks = self.give_up_of(own, |owner, _| *owner == affinity, now).await?;
+        Ok(removed)
     }
 
     async fn settings(&mut self) -> Result<Settings, Error> {
@@ -194,7 +202,7 @@ impl<D: Datastore> Ipam<D> {
                 return Ok(());
             }
         }
-        Err(contended())
+        Err(contended().into())
     }
 
     async fn drop_pool(&mut self, name: &str, cidr: Cidr, left: &[Cidr]) -> Result<(), RemoveError> {
@@ -212,7 +220,7 @@ impl<D: Datastore> Ipam<D> {
                 return Ok(());
             }
         }
-        Err(contended())
+        Err(contended().into())
     }
 
     /// Gives up empty blocks, and every record of an affinity to a block that lies where `is_there` says.
@@ -221,7 +229,7 @@ impl<D: Datastore> Ipam<D> {
         blocks: Vec<(Revision, Block)>,
         is_there: impl Fn(Cidr) -> bool,
         now: Timestamp,
-    ) -> Result<usize, RemoveError> {
+    ) -> Result<usize, Error> {
         let given_up: Vec<Cidr> = blocks.iter().map(|(_, block)| block.cidr()).collect();
         let meant = move |_: &Affinity, cidr| is_there(cidr) && given_up.contains(&cidr);
         self.give_up_of(blocks, meant, now).await
@@ -234,8 +242,8 @@ impl<D: Datastore> Ipam<D> {
         blocks: Vec<(Revision, Block)>,
         meant: impl Fn(&Affinity, Cidr) -> bool,
         now: Timestamp,
-    ) -> Result<usize, RemoveError> {
-        let read = self.store.read(&[Want::AllAffinities]).await.map_err(Error::from)?.pop();
+    ) -> Result<usize, Error> {
+        let read = self.store.read(&[Want::AllAffinities]).await?.pop();
         let mut records: BTreeMap<Cidr, Vec<(Affinity, Revision)>> = BTreeMap::new();
         for entry in read.map(Answer::objects).unwrap_or_default() {
             if let Key::Affinity(owner, cidr) = entry.key
@@ -278,7 +286,7 @@ impl<D: Datastore> Ipam<D> {
     }
 
     /// Whoever was faster has changed what was read: everything has to be looked at again, by asking again.
-    async fn write_chunk(&mut self, draft: Draft, attempts: &mut Attempts) -> Result<(), RemoveError> {
+    async fn write_chunk(&mut self, draft: Draft, attempts: &mut Attempts) -> Result<(), Error> {
         match self.write(draft, &AddrSet::new(), attempts).await? {
             Next::Done => Ok(()),
             Next::StartOver => Err(contended()),
@@ -286,8 +294,8 @@ impl<D: Datastore> Ipam<D> {
     }
 }
 
-fn contended() -> RemoveError {
-    RemoveError::Engine(Error::Contended { attempts: CAS_ATTEMPTS_MAX })
+fn contended() -> Error {
+    Error::Contended { attempts: CAS_ATTEMPTS_MAX }
 }
 
 fn find<'a>(settings: &'a Settings, name: &str) -> Result<(Revision, &'a IpPool), RemoveError> {

@@ -184,7 +184,7 @@ impl<D: Datastore> Search<'_, D> {
         let Some(block) = self.draft.block(cidr) else {
             return;
         };
-        if block.next_free(&self.policy.reserved).is_none() && !block.is_changed() {
+        if !block.may_have_room(&self.policy.reserved) && !block.is_changed() {
             let block = block.clone();
             self.draft.note_room(&block, false);
         }

@@ -1,13 +1,16 @@
 //! The command line, run as its users run it, on stores that the plugin's own calls have filled.
 
 mod apply;
+mod check;
 mod configure;
 mod delete;
 mod describe;
 mod explain;
 mod get;
 mod grammar;
+mod others;
 mod patch;
+mod release;
 mod replace;
 mod show;
 mod store;

@@ -210,6 +210,12 @@ impl Attribute {
         serde_json::from_str(self.as_json()).unwrap_or_default()
     }
 
+    /// Whether it may mark a cooling address, without reading it: false only when it does not.
+    #[must_use]
+    pub fn may_be_cooling(&self) -> bool {
+        self.as_json().contains("releasedAt")
+    }
+
     /// Whether it may belong to a handle, without reading it: false only when it does not.
     #[must_use]
     pub fn may_name(&self, handle: &str) -> bool {

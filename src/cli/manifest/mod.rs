@@ -5,6 +5,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -262,12 +263,14 @@ pub(super) fn strip_nulls(value: &mut Value) {
 }
 
 fn find_twice(manifests: &[Manifest], faults: &mut Vec<Fault>) {
-    for (index, manifest) in manifests.iter().enumerate() {
-        let is_same = |other: &&Manifest| (other.kind, &other.name) == (manifest.kind, &manifest.name);
-        if let Some(first) = manifests.iter().take(index).find(is_same) {
-            let Place { file, at } = &first.place;
-            let first = format!("is given twice: first at {file}:{}:{}", at.line, at.column);
-            faults.push(manifest.fault(first));
+    let mut seen: BTreeMap<(Kind, &str), &Place> = BTreeMap::new();
+    for manifest in manifests {
+        match seen.get(&(manifest.kind, &*manifest.name)) {
+            Some(Place { file, at }) => {
+                let first = format!("is given twice: first at {file}:{}:{}", at.line, at.column);
+                faults.push(manifest.fault(first));
+            }
+            None => drop(seen.insert((manifest.kind, &manifest.name), &manifest.place)),
         }
     }
 }

@@ -18,8 +18,12 @@ fn without_arguments_help_comes_on_standard_error_and_all_is_well() {
 
 #[test]
 fn help_that_was_asked_for_is_data_and_every_verb_has_an_example() {
-    let top = ["", "get", "describe", "explain", "apply", "create", "replace", "patch", "delete"];
-    for verb in top.into_iter().chain(["ipam show", "ipam configure"]) {
+    let top =
+        ["", "get", "describe", "explain", "apply", "create", "replace", "patch", "delete", "completion"];
+    for verb in top.map(str::to_owned).into_iter().chain(
+        ["show", "configure", "check", "release", "gc", "why", "split", "metrics"]
+            .map(|verb| format!("ipam {verb}")),
+    ) {
         let ran = run(&verb.split_whitespace().chain(["--help"]).collect::<Vec<_>>());
         ran.exits(0);
         assert_eq!(ran.err, "", "{verb:?}");

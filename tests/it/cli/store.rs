@@ -21,10 +21,7 @@ fn pools(store: &Store, args: &[&str], variables: &[(&str, &str)]) -> Ran {
 }
 
 fn conf(store: &Store, file: &str, network: &Value) -> String {
-    let path = store.dir().join(file);
-    std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
-    std::fs::File::create(&path).and_then(|f| Ok(serde_json::to_writer(f, network)?)).expect("a file");
-    path.display().to_string()
+    store.file(file, network)
 }
 
 #[test]

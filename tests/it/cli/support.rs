@@ -52,11 +52,16 @@ impl Store {
 
     /// The plugin is called, whatever comes of it.
     pub(super) fn call(&self, verb: &str, id: &str, network: &Value) -> Output {
+        self.call_in(verb, id, network, "/var/run/netns/none")
+    }
+
+    /// The plugin is called for a container whose network namespace has a path.
+    pub(super) fn call_in(&self, verb: &str, id: &str, network: &Value, netns: &str) -> Output {
         let mut command = Command::new(PROGRAM);
         command.current_dir(self.dir()).env_clear().envs([
             ("CNI_COMMAND", verb),
             ("CNI_CONTAINERID", id),
-            ("CNI_NETNS", "/var/run/netns/none"),
+            ("CNI_NETNS", netns),
             ("CNI_IFNAME", "eth0"),
             ("CNI_PATH", "/opt/cni/bin"),
         ]);
@@ -74,6 +79,15 @@ impl Store {
         let mut command = program();
         command.arg("--datastore").arg(format!("file://{}", self.path().display())).args(args);
         self.ran(feed(&mut command, stdin))
+    }
+
+    /// A file beside the store, and its path.
+    pub(super) fn file(&self, name: &str, content: &Value) -> String {
+        let path = self.dir().join(name);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+        let file = std::fs::File::create(&path).expect("a file");
+        serde_json::to_writer(file, content).expect("written");
+        path.display().to_string()
     }
 
     /// A resource is applied from standard input.

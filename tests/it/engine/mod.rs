@@ -6,6 +6,9 @@ mod choices;
 #[path = "../../support/effect.rs"]
 mod effect;
 mod judge;
+mod model;
+#[path = "../../support/model.rs"]
+mod reference;
 mod scenarios;
 #[path = "../../support/schedule.rs"]
 mod schedule;

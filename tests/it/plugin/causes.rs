@@ -43,9 +43,9 @@ fn six_causes_have_six_codes_and_each_names_the_host_and_what_is_concerned() {
     };
     // No pool at all, only disabled ones, none that selects this host.
     let lab = Lab::in_memory();
-    let mut none = pods(&lab, &json!(null));
-    none.conf["ipam"].as_object_mut().expect("an object").remove("pools");
-    note(none.add("c").refused(), &["no", "pool", "node-1"]);
+    let mut without = pods(&lab, &json!(null));
+    without.conf["ipam"].as_object_mut().expect("an object").remove("pools");
+    note(without.add("c").refused(), &["no", "pool", "node-1"]);
     let lab = Lab::in_memory();
     note(
         pods(&lab, &tiny(&json!({ "disabled": true }))).add("c").refused(),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::{fs, thread};
 
 use serde_json::json;
 
@@ -77,6 +79,27 @@ fn adds_and_deletions_at_once_on_several_hosts_never_share_an_address() {
         .collect();
     assert_eq!(late, given);
     assert_eq!(view.held.len(), 16 + given.len());
+}
+
+#[test]
+fn somebody_who_removes_the_lock_all_the_time_lets_no_two_in() {
+    let lab = Lab::in_memory();
+    let network = Network::new("pods", &lab.store(), &json!([{ "cidr": "10.72.4.0/23" }])).unflushed();
+    network.add("first").succeeded();
+    let done = AtomicBool::new(false);
+    let lock = lab.store().join("lock");
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let _ = fs::remove_file(&lock);
+            }
+        });
+        let calls: Vec<Call> = (0..80).map(|n| network.call("ADD", &format!("u{n}"))).collect();
+        let answers = at_once(&calls);
+        done.store(true, Ordering::Relaxed);
+        all_different(answers.into_iter().map(Answer::address));
+    });
+    assert_eq!(View::of(&lab.store()).sound().held.len(), 81);
 }
 
 #[test]
@@ -157,6 +180,6 @@ fn ids_of_any_length_and_look_stay_within_the_store() {
     }
     let view = View::of(&lab.store()).sound();
     assert_eq!((view.held.len(), view.handles), (0, 0));
-    let beside: Vec<_> = std::fs::read_dir(lab.path()).expect("a directory").collect();
+    let beside: Vec<_> = fs::read_dir(lab.path()).expect("a directory").collect();
     assert_eq!(beside.len(), 1, "{beside:?}");
 }

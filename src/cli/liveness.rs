@@ -1,0 +1,300 @@
+//! Whether the owner of an address is alive: as an inventory says, or as this host can see. Doubt means keep.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::Context;
+use super::error::Error;
+use super::render::printable;
+use crate::ipam::{AddressFact, Host, owner_key};
+use crate::net::parse_address;
+
+/// What is known of the owner of an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    /// It is alive, and why that is known.
+    Alive(String),
+    /// It is dead, and why that is known.
+    Dead(String),
+    /// Nobody can tell.
+    Unknown,
+}
+
+/// Whoever can tell.
+#[derive(Debug)]
+pub(super) enum Witness {
+    /// A list of everything that is alive.
+    Inventory(Inventory),
+    /// This host, which sees its own. `None`: it does not know its name.
+    Host(Option<Host>),
+}
+
+/// Everything that is alive.
+#[derive(Debug, Default)]
+pub(super) struct Inventory {
+    workloads: Vec<Workload>,
+    addresses: BTreeSet<IpAddr>,
+}
+
+/// Something that is alive. All but one of container and addresses may be absent.
+#[derive(Debug)]
+struct Workload {
+    container_id: Option<String>,
+    ifname: Option<String>,
+    network: Option<String>,
+    /// How it is called in a message.
+    name: String,
+    addresses: Vec<IpAddr>,
+}
+
+impl Witness {
+    /// An inventory where there is one, else this host.
+    pub(super) fn of(context: &mut Context<'_>, inventory: Option<&Path>) -> Result<Self, Error> {
+        match inventory {
+            Some(path) => Inventory::load(context, path).map(Witness::Inventory),
+            None => Ok(Witness::Host(context.this_host()?)),
+        }
+    }
+
+    /// What is known of the owner of an address.
+    pub(super) fn life(&self, fact: &AddressFact) -> Life {
+        if fact.is_host_reserved {
+            return Life::Alive("it is the host's own".to_owned());
+        }
+        let life = match self {
+            Witness::Inventory(inventory) => inventory.life(fact),
+            Witness::Host(Some(host)) => seen_by(host, fact),
+            Witness::Host(None) => Life::Unknown,
+        };
+        // A virtual machine outlives its pods; what serves no container is in no list of them.
+        let outlives = fact.is_virtual_machine() || fact.noted(owner_key::TYPE).is_some();
+        if outlives && matches!(life, Life::Dead(_)) { Life::Unknown } else { life }
+    }
+
+    /// Who it is that tells, in a sentence.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Witness::Inventory(inventory) => format!(
+                "the inventory lists {} workloads, with {} addresses",
+                inventory.workloads.len(),
+                inventory.addresses.len()
+            ),
+            Witness::Host(Some(host)) => {
+                format!(
+                    "no inventory: host `{}` is asked about its own, and others are not judged",
+                    host.name
+                )
+            }
+            Witness::Host(None) => "no inventory, and this host does not know its name".to_owned(),
+        }
+    }
+}
+
+/// What a host sees of its own.
+fn seen_by(host: &Host, fact: &AddressFact) -> Life {
+    if fact.noted(owner_key::NODE) != Some(host.name.as_str()) || fact.noted(owner_key::NETWORK).is_none() {
+        return Life::Unknown;
+    }
+    if let (Some(then), Some(now)) = (fact.noted(owner_key::BOOT), &host.boot)
+        && then != now
+    {
+        return Life::Dead("its host has booted since".to_owned());
+    }
+    match fact.noted(owner_key::NETNS).map(Path::new) {
+        Some(netns) if netns.exists() => {
+            Life::Alive(format!("its network namespace {} exists", netns.display()))
+        }
+        // Where namespaces are kept must be visible; /proc tells of another container's processes nothing.
+        Some(netns) if !netns.starts_with("/proc") && netns.parent().is_some_and(Path::is_dir) => {
+            Life::Dead(format!("its network namespace {} is gone", netns.display()))
+        }
+        _ => Life::Unknown,
+    }
+}
+
+impl Inventory {
+    fn load(context: &mut Context<'_>, path: &Path) -> Result<Self, Error> {
+        let read = |source| Error::Read { path: path.to_owned(), source };
+        let mut text = Vec::new();
+        if path.as_os_str() == "-" {
+            context.stdin.read_to_end(&mut text).map_err(read)?;
+        } else {
+            text = std::fs::read(path).map_err(read)?;
+        }
+        Self::parse(&text).map_err(|problem| Error::File { path: path.to_owned(), problem })
+    }
+
+    fn parse(text: &[u8]) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Listed {
+            #[serde(rename = "containerID")]
+            container_id: Option<String>,
+            ifname: Option<String>,
+            network: Option<String>,
+            namespace: Option<String>,
+            pod: Option<String>,
+            ips: Option<Vec<String>>,
+        }
+        #[derive(Deserialize)]
+        struct File {
+            workloads: Vec<Listed>,
+        }
+        let file: File = serde_json::from_slice(text).map_err(|error| format!("is no inventory: {error}"))?;
+        let mut inventory = Inventory::default();
+        for (index, listed) in file.workloads.into_iter().enumerate() {
+            let mut addresses = Vec::new();
+            for text in listed.ips.iter().flatten() {
+                let bare = text.trim().split_once('/').map_or(text.trim(), |(address, _)| address);
+                let address = parse_address(bare).ok_or_else(|| {
+                    format!("`workloads[{index}].ips` has `{}`, which is no address", text.escape_debug())
+                })?;
+                addresses.push(address);
+            }
+            if listed.container_id.is_none() && listed.ips.is_none() {
+                return Err(format!("`workloads[{index}]` has neither `containerID` nor `ips`"));
+            }
+            let name = match (&listed.namespace, &listed.pod, &listed.container_id) {
+                (Some(namespace), Some(pod), _) => format!("pod {namespace}/{pod}"),
+                (None, Some(pod), _) => format!("pod {pod}"),
+                (_, None, Some(container)) => format!("container {container}"),
+                (_, None, None) => "a workload".to_owned(),
+            };
+            inventory.addresses.extend(&addresses);
+            inventory.workloads.push(Workload {
+                container_id: listed.container_id.filter(|id| !id.is_empty()),
+                ifname: listed.ifname,
+                network: listed.network,
+                name: printable(&name),
+                addresses,
+            });
+        }
+        Ok(inventory)
+    }
+
+    fn life(&self, fact: &AddressFact) -> Life {
+        let listed = self.workloads.iter().find(|workload| workload.has(fact));
+        match listed {
+            Some(workload) => Life::Alive(format!("the inventory lists {}", workload.name)),
+            None => Life::Dead("the inventory does not list it".to_owned()),
+        }
+    }
+
+    /// Every address that something alive has, and its name.
+    pub(super) fn addresses(&self) -> impl Iterator<Item = (IpAddr, &str)> {
+        let each = |workload: &'_ Workload| workload.addresses.clone();
+        self.workloads
+            .iter()
+            .flat_map(move |workload| each(workload).into_iter().map(|address| (address, &*workload.name)))
+    }
+}
+
+impl Workload {
+    /// Whether an address is this workload's: it is listed with it, or its container has it.
+    fn has(&self, fact: &AddressFact) -> bool {
+        if self.addresses.contains(&fact.address) {
+            return true;
+        }
+        let (Some(container), Some(handle)) = (&self.container_id, &fact.handle) else {
+            return false;
+        };
+        let noted = |key: &str, wanted: &Option<String>| match (fact.noted(key), wanted) {
+            (Some(noted), Some(wanted)) => noted == wanted,
+            _ => true,
+        };
+        let network = fact.noted(owner_key::NETWORK).or(self.network.as_deref());
+        let is_handle = match network {
+            Some(network) => {
+                handle.strip_prefix(network).and_then(|rest| rest.strip_prefix('.')) == Some(container)
+            }
+            None => handle.strip_suffix(container.as_str()).is_some_and(|rest| rest.ends_with('.')),
+        };
+        is_handle && noted(owner_key::NETWORK, &self.network) && noted(owner_key::IFNAME, &self.ifname)
+    }
+}
+
+/// The path of an inventory as it was given.
+pub(super) fn path(given: Option<&PathBuf>) -> Option<&Path> {
+    given.map(PathBuf::as_path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fact(address: &str, handle: &str, notes: &[(&str, &str)]) -> AddressFact {
+        AddressFact {
+            address: parse_address(address).expect(address),
+            block: "10.0.0.0/26".parse().expect("cidr"),
+            affinity: None,
+            handle: Some(handle.to_owned()),
+            sequence: 1,
+            active: notes.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            alternate: std::collections::BTreeMap::new(),
+            is_cooling: false,
+            is_host_reserved: false,
+        }
+    }
+
+    fn is_alive(inventory: &str, fact: &AddressFact) -> bool {
+        let inventory = Inventory::parse(inventory.as_bytes()).expect(inventory);
+        matches!(Witness::Inventory(inventory).life(fact), Life::Alive(_))
+    }
+
+    #[test]
+    fn an_address_is_the_same_in_every_spelling() {
+        let held = fact("fd63:a::5", "net.c1", &[]);
+        for text in ["fd63:a::5", "FD63:000A:0:0:0:0:0:0005", "fd63:a::5/128", " fd63:a:0::5 "] {
+            assert!(is_alive(&format!(r#"{{"workloads":[{{"ips":["{text}"]}}]}}"#), &held), "{text}");
+        }
+        assert!(!is_alive(r#"{"workloads":[{"ips":["fd63:a::6"]}]}"#, &held));
+    }
+
+    #[test]
+    fn a_container_has_what_its_attachment_has_and_no_other() {
+        let held = fact("10.0.0.5", "a.b.c", &[("network", "a.b"), ("ifname", "eth0"), ("node", "n1")]);
+        for (listed, alive) in [
+            (r#"{"containerID":"c"}"#, true),
+            (r#"{"containerID":"b.c"}"#, false),
+            (r#"{"containerID":"c","network":"a.b","ifname":"eth0","unknown":1}"#, true),
+            (r#"{"containerID":"c","network":"a"}"#, false),
+            (r#"{"containerID":"c","ifname":"eth1"}"#, false),
+            (r#"{"containerID":""  }"#, false),
+        ] {
+            assert_eq!(is_alive(&format!(r#"{{"workloads":[{listed}]}}"#), &held), alive, "{listed}");
+        }
+        assert!(is_alive(r#"{"workloads":[{"containerID":"c"}]}"#, &fact("10.0.0.5", "k8s.c", &[])));
+    }
+
+    #[test]
+    fn what_is_no_inventory_is_refused() {
+        for bad in ["", "{}", r#"{"workloads":[{}]}"#, r#"{"workloads":[{"ips":["10.0.0.300"]}]}"#] {
+            assert!(Inventory::parse(bad.as_bytes()).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_host_judges_its_own_and_doubt_means_keep() {
+        let host = Host { name: crate::api::HostName::new("n1").expect("name"), boot: Some("b1".into()) };
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = |name: &str| dir.path().join(name).display().to_string();
+        std::fs::create_dir(dir.path().join("here")).expect("a directory");
+        let life = |notes: &[(&str, &str)]| seen_by(&host, &fact("10.0.0.5", "net.c", notes));
+        let own = [("network", "net"), ("node", "n1"), ("boot", "b1")];
+        let with = |netns: &str| life(&[&own[..], &[("netns", netns)]].concat());
+        assert!(matches!(with(&path("here")), Life::Alive(_)));
+        assert!(matches!(with(&path("gone")), Life::Dead(_)));
+        assert_eq!(with(&path("no/such/place")), Life::Unknown);
+        assert_eq!(with("/proc/0/ns/net"), Life::Unknown);
+        assert_eq!(life(&own), Life::Unknown);
+        assert!(matches!(life(&[("network", "net"), ("node", "n1"), ("boot", "b0")]), Life::Dead(_)));
+        assert_eq!(life(&[("network", "net"), ("node", "n2"), ("boot", "b0")]), Life::Unknown);
+        assert_eq!(life(&[("node", "n1"), ("boot", "b0")]), Life::Unknown, "no runtime attached it");
+        let machine =
+            fact("10.0.0.5", "net.vmi.prod.db", &[("network", "net"), ("node", "n1"), ("boot", "b0")]);
+        assert_eq!(Witness::Host(Some(host)).life(&machine), Life::Unknown);
+    }
+}

@@ -1,0 +1,240 @@
+//! `ipam check`: what does not agree, and addresses that nobody uses.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::super::args::Check;
+use super::super::error::Error;
+use super::super::liveness::{self, Life, Witness};
+use super::super::render::{self, Format, counted, printable};
+use super::super::{Answer, Context, Outcome};
+use super::{report, write};
+use crate::datastore::run_in_place;
+use crate::ipam::{AddressFact, Finding, Survey, owner_key};
+
+/// How many hosts are listed, those with the most addresses first.
+const HOSTS_MAX: usize = 20;
+
+/// Something that was found.
+struct Problem {
+    kind: &'static str,
+    text: String,
+    fields: Map<String, Value>,
+}
+
+impl Problem {
+    fn new(kind: &'static str, text: String) -> Self {
+        Self { kind, text, fields: Map::new() }
+    }
+
+    fn value(&self) -> Value {
+        let mut value = self.fields.clone();
+        value.insert("kind".into(), self.kind.into());
+        value.insert("message".into(), self.text.clone().into());
+        Value::Object(value)
+    }
+}
+
+/// Serves it. `file`: where the report goes.
+pub(in crate::cli) fn run(
+    context: &mut Context<'_>,
+    args: &Check,
+    file: Option<&Path>,
+) -> Result<Answer, Error> {
+    let witness = Witness::of(context, liveness::path(args.inventory.as_ref()))?;
+    let mut repaired = String::new();
+    let (survey, note) = if args.repair {
+        context.confirm("This mends counts of handles and records of affinities.", args.yes)?;
+        repair(context, &mut repaired)?
+    } else {
+        let (mut ipam, note) = context.open_to_read()?;
+        (run_in_place(ipam.survey(context.clock.now()))?, note)
+    };
+    let problems = problems(&survey, &witness);
+    let store = context.locate()?.path.display().to_string();
+    let listed: Vec<Value> = problems.iter().map(Problem::value).collect();
+    let document = || report::document(&store, &survey, &witness, &listed);
+    let mut answer = Answer { notes: note.into_iter().collect(), ..Answer::default() };
+    answer.data = match context.format {
+        Format::Json => render::json(&document()),
+        Format::Yaml => render::yaml(&document()),
+        Format::Name => problems.iter().flat_map(|problem| [&problem.text, "\n"]).collect(),
+        Format::Table | Format::Wide => {
+            repaired + &text(&store, &survey, &witness, &problems, args.show_all_ips)
+        }
+    };
+    if let Some(file) = file {
+        report::write(file, &document())?;
+        answer = answer.note(format!("note: the report is in {}", file.display()));
+    }
+    if !problems.is_empty() {
+        answer.outcome = Outcome::No;
+    }
+    Ok(answer)
+}
+
+/// Mends what can be, and looks again.
+fn repair(context: &Context<'_>, repaired: &mut String) -> Result<(Survey, Option<String>), Error> {
+    let (mut ipam, note) = context.open_to_change()?;
+    let now = context.clock.now();
+    for finding in run_in_place(ipam.survey(now))?.findings {
+        if run_in_place(ipam.repair(&finding))? {
+            let _ = writeln!(repaired, "Repaired: {finding}");
+        }
+    }
+    let survey = run_in_place(ipam.survey(now))?;
+    write::settle(&mut ipam);
+    Ok((survey, note))
+}
+
+fn problems(survey: &Survey, witness: &Witness) -> Vec<Problem> {
+    let mut problems: Vec<Problem> = Vec::new();
+    problems.extend(survey.damaged.iter().map(|text| Problem::new("damaged", text.clone())));
+    problems
+        .extend(survey.findings.iter().map(|finding| Problem::new(kind_of(finding), finding.to_string())));
+    for fact in survey.addresses.iter().filter(|fact| !fact.is_cooling) {
+        if let Life::Dead(why) = witness.life(fact) {
+            problems.push(leaked(fact, &why));
+        }
+    }
+    if let Witness::Inventory(inventory) = witness {
+        let mut unheld: BTreeMap<_, _> = inventory.addresses().collect();
+        for fact in survey.addresses.iter().filter(|fact| !fact.is_cooling) {
+            unheld.remove(&fact.address);
+        }
+        for (address, name) in unheld {
+            let pool =
+                survey.pools.iter().find(|(_, cidr, enabled)| *enabled && cidr.contains_address(address));
+            let mut problem = match pool {
+                Some((pool, ..)) => Problem::new(
+                    "notAllocated",
+                    format!(
+                        "{address} in use but not allocated: {name} has it, in pool `{}`",
+                        printable(pool)
+                    ),
+                ),
+                None => Problem::new(
+                    "notInPool",
+                    format!("{address} in use but not in any active pool: {name} has it"),
+                ),
+            };
+            problem.fields.insert("ip".into(), address.to_string().into());
+            problems.push(problem);
+        }
+    }
+    problems
+}
+
+const fn kind_of(finding: &Finding) -> &'static str {
+    match finding {
+        Finding::DamagedBlock { .. } => "damagedBlock",
+        Finding::OverlappingBlocks { .. } => "overlappingBlocks",
+        Finding::UnindexedAddress { .. } => "unindexedAddress",
+        Finding::Overcounted { .. } => "overcountedHandle",
+        Finding::UnconfirmedAffinity { .. } => "unconfirmedAffinity",
+        Finding::UnrecordedAffinity { .. } => "unrecordedAffinity",
+        Finding::StaleAffinity { .. } => "staleAffinity",
+    }
+}
+
+fn leaked(fact: &AddressFact, why: &str) -> Problem {
+    let mut problem = Problem::new("leaked", format!("{} leaked: {why}; {}", fact.address, whose(fact)));
+    problem.fields.insert("ip".into(), fact.address.to_string().into());
+    problem.fields.insert("block".into(), fact.block.to_string().into());
+    for (key, value) in [
+        ("handle", fact.handle.as_deref()),
+        ("node", fact.noted(owner_key::NODE)),
+        ("namespace", fact.noted(owner_key::NAMESPACE)),
+        ("pod", fact.noted(owner_key::POD)),
+    ] {
+        if let Some(value) = value {
+            problem.fields.insert(key.into(), value.into());
+        }
+    }
+    problem
+}
+
+/// Who has an address, as far as is noted.
+pub(super) fn whose(fact: &AddressFact) -> String {
+    let handle = fact.handle.as_deref().unwrap_or("<none>");
+    let mut text = format!("handle {}", printable(handle));
+    if let Some(pod) = fact.pod() {
+        let _ = write!(text, ", pod {}", printable(&pod));
+    }
+    if let Some(node) = fact.noted(owner_key::NODE) {
+        let _ = write!(text, ", node {}", printable(node));
+    }
+    let owner = fact.affinity.as_ref().map_or_else(|| "<none>".to_owned(), ToString::to_string);
+    let _ = write!(text, ", block {} (affinity {})", fact.block, printable(&owner));
+    text
+}
+
+fn text(store: &str, survey: &Survey, witness: &Witness, problems: &[Problem], show_all: bool) -> String {
+    let cooling = survey.addresses.iter().filter(|fact| fact.is_cooling).count();
+    let held = survey.addresses.len() - cooling;
+    let active = survey.pools.iter().filter(|(_, _, is_active)| *is_active).count();
+    let mut text = format!("Checking the store at {store}\n");
+    let _ = writeln!(
+        text,
+        "Found {}, of which {active} are active",
+        counted(survey.pools.len(), "pool", "pools")
+    );
+    let _ = writeln!(
+        text,
+        "Found {} with {} in use and {cooling} that cool down",
+        counted(survey.blocks.len(), "block", "blocks"),
+        counted(held, "address", "addresses")
+    );
+    let _ = writeln!(text, "Who is alive: {}", witness.describe());
+    hosts(&mut text, survey);
+    if show_all {
+        for fact in &survey.addresses {
+            let _ = writeln!(text, "{}", address_line(fact, &witness.life(fact)));
+        }
+    }
+    for problem in problems {
+        let _ = writeln!(text, "{}", problem.text);
+    }
+    let _ = writeln!(text, "Check complete; found {} problems.", problems.len());
+    text
+}
+
+fn address_line(fact: &AddressFact, life: &Life) -> String {
+    let state = match life {
+        _ if fact.is_cooling => return format!("{} cools down; block {}", fact.address, fact.block),
+        Life::Alive(why) => format!("alive ({why})"),
+        Life::Dead(why) => format!("dead ({why})"),
+        Life::Unknown => "not known to be alive".to_owned(),
+    };
+    format!("{} in use, {state}; {}", fact.address, whose(fact))
+}
+
+/// Hosts with the most addresses, and those that own something without there being a Node for them.
+fn hosts(text: &mut String, survey: &Survey) {
+    let mut hosts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for fact in survey.addresses.iter().filter(|fact| !fact.is_cooling) {
+        if let Some(node) = fact.noted(owner_key::NODE) {
+            hosts.entry(node).or_default().0 += 1;
+        }
+    }
+    for owner in survey.blocks.iter().filter_map(|(_, owner)| owner.as_ref()) {
+        if owner.kind() == "host" {
+            hosts.entry(owner.name().as_str()).or_default().1 += 1;
+        }
+    }
+    let mut listed: Vec<_> = hosts.into_iter().collect();
+    listed.sort_by_key(|(_, (addresses, _))| std::cmp::Reverse(*addresses));
+    for (host, (addresses, blocks)) in listed.iter().take(HOSTS_MAX) {
+        let is_known = survey.nodes.is_empty() || survey.nodes.iter().any(|node| node.as_str() == *host);
+        let note = if is_known { "" } else { "; there is no Node of that name" };
+        let (addresses, blocks) =
+            (counted(*addresses, "address", "addresses"), counted(*blocks, "block", "blocks"));
+        let _ = writeln!(text, "  {}: {addresses}, {blocks}{note}", printable(host));
+    }
+    if listed.len() > HOSTS_MAX {
+        let _ = writeln!(text, "  and {} more hosts", listed.len() - HOSTS_MAX);
+    }
+}

@@ -1,0 +1,271 @@
+//! `ipam release`: addresses that no DEL will free any more.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use super::super::args::Release;
+use super::super::error::Error;
+use super::super::liveness::{self, Life, Witness};
+use super::super::render::{counted, printable};
+use super::super::store::Store;
+use super::super::{Answer, Context, Outcome};
+use super::check::whose;
+use super::report::{self, Report};
+use super::write;
+use crate::api::{HandleId, HostName};
+use crate::datastore::{Revision, run_in_place};
+use crate::ipam::{AddressFact, Assignment, Ipam, ReleaseError, Survey, owner_key};
+use crate::net::parse_address;
+
+/// Why an address that is held is left alone.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::cli) enum Kept {
+    /// Its owner is alive.
+    #[error("{address} is in use, and its owner is alive: {why}; {owner}")]
+    Alive {
+        /// The address.
+        address: IpAddr,
+        /// How that is known.
+        why: String,
+        /// Who has it.
+        owner: String,
+    },
+    /// A virtual machine keeps it for as long as it exists.
+    #[error("{address} belongs to a virtual machine; {owner}")]
+    VirtualMachine {
+        /// The address.
+        address: IpAddr,
+        /// Who has it.
+        owner: String,
+    },
+    /// Nothing would be changed.
+    #[error("a dry run")]
+    DryRun(Box<AddressFact>),
+}
+
+/// Serves it.
+pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Release) -> Result<Answer, Error> {
+    let selectors = [
+        !args.ip.is_empty(),
+        !args.from_report.is_empty(),
+        args.handle.is_some(),
+        args.vm.is_some(),
+        args.node.is_some(),
+    ];
+    if selectors.iter().filter(|given| **given).count() != 1 {
+        return Err(Error::NothingToDo {
+            verb: "ipam release",
+            expected: "give one of `--ip`, `--from-report`, `--handle`, `--vm` and `--node`",
+        });
+    }
+    let witness = Witness::of(context, liveness::path(args.inventory.as_ref()))?;
+    if !args.from_report.is_empty() {
+        return from_reports(context, args, &witness);
+    }
+    let given = args.ip.iter().map(|text| parse_address(text).ok_or_else(|| Error::Address(text.clone())));
+    let given = given.collect::<Result<Vec<_>, _>>()?;
+    let (mut ipam, note) = context.open_to_change()?;
+    let mut answer = Answer { notes: note.into_iter().collect(), ..Answer::default() };
+    let meant = if given.is_empty() {
+        let survey = run_in_place(ipam.survey(context.clock.now()))?;
+        chosen(&survey, args)?
+    } else {
+        let whatever = |address| Assignment { address, sequence: None, handle: None };
+        given.into_iter().map(whatever).collect()
+    };
+    if meant.is_empty() {
+        answer.outcome = Outcome::No;
+        answer.notes.push("note: nothing is held by it".to_owned());
+    }
+    let addresses: Vec<_> = meant.iter().map(|meant| meant.address.to_string()).collect();
+    if !args.dry_run && !meant.is_empty() {
+        context.confirm(&format!("This releases {}.", addresses.join(", ")), args.yes)?;
+    }
+    let mut run = Run { witness: &witness, args, answer };
+    for assignment in &meant {
+        run.release(context, &mut ipam, assignment);
+    }
+    let mut answer = run.answer;
+    if let Some(node) = args.node.as_deref().filter(|_| !args.dry_run && answer.outcome != Outcome::Failed) {
+        give_up(context, &mut ipam, node, &mut answer)?;
+    }
+    write::settle(&mut ipam);
+    Ok(answer)
+}
+
+/// What is held by a handle, a virtual machine or a node.
+fn chosen(survey: &Survey, args: &Release) -> Result<Vec<Assignment>, Error> {
+    let machine = args.vm.as_deref().map(|text| {
+        text.split_once('/').ok_or_else(|| Error::Argument {
+            what: "`--vm`".into(),
+            found: text.to_owned(),
+            expected: "NAMESPACE/NAME".into(),
+        })
+    });
+    let machine = machine.transpose()?;
+    let is_meant = |fact: &&AddressFact| {
+        let is_handle = args.handle.is_some() && fact.handle == args.handle;
+        let is_node = args.node.is_some() && fact.noted(owner_key::NODE) == args.node.as_deref();
+        let is_machine = machine.is_some_and(|(namespace, name)| {
+            fact.noted(owner_key::NAMESPACE) == Some(namespace)
+                && fact.noted(owner_key::VMI_NAME) == Some(name)
+        });
+        !fact.is_cooling && !fact.is_host_reserved && (is_handle || is_node || is_machine)
+    };
+    let assignment = |fact: &AddressFact| Assignment {
+        address: fact.address,
+        sequence: Some(fact.sequence),
+        handle: fact.handle.clone(),
+    };
+    Ok(survey.addresses.iter().filter(is_meant).map(assignment).collect())
+}
+
+/// A node whose addresses were freed keeps no block either.
+fn give_up(
+    context: &Context<'_>,
+    ipam: &mut Ipam<Store>,
+    node: &str,
+    answer: &mut Answer,
+) -> Result<(), Error> {
+    let Ok(host) = HostName::new(node) else { return Ok(()) };
+    let removed = run_in_place(ipam.give_up_blocks_of(&host, context.clock.now()))?;
+    let blocks = removed.blocks + removed.left.blocks;
+    if blocks > 0 {
+        let blocks = counted(blocks, "block", "blocks");
+        let _ = writeln!(answer.data, "Gave up {blocks} of node {}", printable(node));
+        answer.outcome = Outcome::Done;
+    }
+    Ok(())
+}
+
+/// One run over several addresses.
+struct Run<'a> {
+    witness: &'a Witness,
+    args: &'a Release,
+    answer: Answer,
+}
+
+impl Run<'_> {
+    fn judge(&self, fact: &AddressFact) -> Result<(), Kept> {
+        let (address, owner) = (fact.address, whose(fact));
+        if !self.args.force {
+            if let Life::Alive(why) = self.witness.life(fact) {
+                return Err(Kept::Alive { address, why, owner });
+            }
+            if fact.is_virtual_machine() && self.args.vm.is_none() {
+                return Err(Kept::VirtualMachine { address, owner });
+            }
+        }
+        if self.args.dry_run { Err(Kept::DryRun(Box::new(fact.clone()))) } else { Ok(()) }
+    }
+
+    fn release(&mut self, context: &Context<'_>, ipam: &mut Ipam<Store>, assignment: &Assignment) {
+        let now = context.clock.now();
+        match run_in_place(ipam.release_address(assignment, now, |fact| self.judge(fact))) {
+            Ok(fact) => {
+                let _ = writeln!(self.answer.data, "Released {} ({})", fact.address, whose(&fact));
+                self.warn_if_alive(&fact);
+            }
+            Err(ReleaseError::Declined(Kept::DryRun(fact))) => {
+                let _ = writeln!(self.answer.data, "Would release {} ({})", fact.address, whose(&fact));
+            }
+            Err(error) => {
+                self.answer.notes.extend(Error::Release(error).report().lines().map(str::to_owned));
+                self.answer.outcome = Outcome::Failed;
+            }
+        }
+    }
+
+    fn warn_if_alive(&mut self, fact: &AddressFact) {
+        if let Life::Alive(why) = self.witness.life(fact) {
+            let owner = whose(fact);
+            let note = format!("warning: the owner of {} was alive: {why}; {owner}", fact.address);
+            self.answer.notes.push(note);
+        }
+    }
+}
+
+/// Releases what nobody used in any of some reports, if it is still the same.
+fn from_reports(context: &mut Context<'_>, args: &Release, witness: &Witness) -> Result<Answer, Error> {
+    let store = context.locate()?.path.display().to_string();
+    let mut reports = Vec::new();
+    for path in &args.from_report {
+        let report = Report::load(path)?;
+        let problem = |problem| Error::File { path: path.clone(), problem };
+        if report.store != store {
+            return Err(problem(format!("is about the store {}, not {store}", printable(&report.store))));
+        }
+        if report.version != report::VERSION && !args.force {
+            let (found, own) = (printable(&report.version), report::VERSION);
+            return Err(problem(format!(
+                "was written by version {found}, and this is {own}; check again, or use `--force`"
+            )));
+        }
+        reports.push(report);
+    }
+    let Some(last) = reports.last() else { return Ok(Answer::default()) };
+    let mut meant: BTreeMap<IpAddr, Assignment> = BTreeMap::new();
+    for (address, listed) in last.unused() {
+        if reports.iter().all(|report| report.unused().contains_key(&address)) {
+            let (sequence, handle) = (Some(listed.sequence_number), listed.handle.clone());
+            meant.insert(address, Assignment { address, sequence, handle });
+        }
+    }
+    let in_all = |handle: &&report::ListedHandle| {
+        reports.iter().all(|report| report.leaked_handles().contains(handle))
+    };
+    let handles: Vec<_> = last.leaked_handles().iter().filter(in_all).cloned().collect();
+    let is_anything = !meant.is_empty() || !handles.is_empty();
+    if is_anything && !args.dry_run {
+        let plan = counted(meant.len(), "address", "addresses");
+        context.confirm(&format!("This releases {plan} and {} handles.", handles.len()), args.yes)?;
+    }
+    let (mut ipam, note) = context.open_to_change()?;
+    let answer = Answer { notes: note.into_iter().collect(), ..Answer::default() };
+    // A report never overrides what is known now.
+    let careful = Release { force: false, ..args.clone() };
+    let mut run = Run { witness, args: &careful, answer };
+    let (mut released, mut skipped, mut failed) = (0usize, 0usize, 0usize);
+    for assignment in meant.values() {
+        let now = context.clock.now();
+        match run_in_place(ipam.release_address(assignment, now, |fact| run.judge(fact))) {
+            Ok(fact) => {
+                released += 1;
+                let _ = writeln!(run.answer.data, "Released {} ({})", fact.address, whose(&fact));
+            }
+            Err(ReleaseError::Declined(Kept::DryRun(fact))) => {
+                let _ = writeln!(run.answer.data, "Would release {} ({})", fact.address, whose(&fact));
+            }
+            Err(ReleaseError::Engine(error)) => {
+                failed += 1;
+                run.answer.notes.extend(Error::Engine(error).report().lines().map(str::to_owned));
+            }
+            Err(changed) => {
+                skipped += 1;
+                let _ = writeln!(run.answer.data, "Skipped: {changed}");
+            }
+        }
+    }
+    let mut answer = run.answer;
+    let mut gone = 0usize;
+    for handle in handles.iter().filter(|_| !args.dry_run) {
+        let id = HandleId::new(handle.id.clone()).ok();
+        if let Some((id, revision)) = id.zip(handle.revision.parse().ok())
+            && run_in_place(ipam.remove_handle(&id, Revision(revision)))?
+        {
+            gone += 1;
+        }
+    }
+    let addresses = counted(released, "address", "addresses");
+    let _ = writeln!(answer.data, "Released {addresses}; {skipped} skipped; {failed} errors.");
+    if !handles.is_empty() {
+        let handles = handles.len() - gone;
+        let _ = writeln!(answer.data, "Released {gone} handles; {handles} skipped; 0 errors.");
+    }
+    if failed > 0 {
+        answer.outcome = Outcome::Failed;
+    }
+    write::settle(&mut ipam);
+    Ok(answer)
+}

@@ -1,0 +1,187 @@
+//! Everything that a store holds, as a check needs it: facts about each address, and what does not agree.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use super::{Block, Config, Error, Finding, Ipam, audit, owner, pools};
+use crate::api::calico::IpamBlock;
+use crate::api::{Affinity, HandleId, HostName};
+use crate::clock::Timestamp;
+use crate::datastore::{self, Answer, Datastore, Entry, Key, Object, Revision, Want};
+use crate::net::{Cidr, Family};
+
+/// An address that is not free.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AddressFact {
+    /// The address.
+    pub address: IpAddr,
+    /// Its block.
+    pub block: Cidr,
+    /// Whom the block is kept for.
+    pub affinity: Option<Affinity>,
+    /// By what it is freed; `None`: by its address alone.
+    pub handle: Option<String>,
+    /// The block's number when it was assigned: it tells this assignment from a later one of the same address.
+    pub sequence: u64,
+    /// Who uses it.
+    pub active: BTreeMap<String, String>,
+    /// Who may take it over.
+    pub alternate: BTreeMap<String, String>,
+    /// Whether it was released and cools down.
+    pub is_cooling: bool,
+    /// Whether it is kept back for the host itself.
+    pub is_host_reserved: bool,
+}
+
+impl AddressFact {
+    /// A note about who uses it.
+    #[must_use]
+    pub fn noted(&self, key: &str) -> Option<&str> {
+        self.active.get(key).map(String::as_str)
+    }
+
+    /// The pod that uses it, as `namespace/name`.
+    #[must_use]
+    pub fn pod(&self) -> Option<String> {
+        let name = self.noted(owner::key::POD)?;
+        Some(
+            self.noted(owner::key::NAMESPACE)
+                .map_or_else(|| name.to_owned(), |space| format!("{space}/{name}")),
+        )
+    }
+
+    /// Whether a virtual machine has it, which outlives its pods.
+    #[must_use]
+    pub fn is_virtual_machine(&self) -> bool {
+        self.noted(owner::key::VMI_NAME).is_some()
+            || self.handle.as_deref().is_some_and(|handle| handle.contains(".vmi."))
+    }
+
+    pub(super) fn of(block: &Block, allocation: &super::Allocation<'_>) -> Self {
+        let fields = &allocation.fields;
+        Self {
+            address: allocation.address,
+            block: block.cidr(),
+            affinity: block.affinity().cloned(),
+            handle: fields.handle_id.as_deref().map(|handle| owner::sanitised(handle).to_owned()),
+            sequence: block.sequence_of(allocation.ordinal),
+            active: fields.active_owner.clone().unwrap_or_default(),
+            alternate: fields.alternate_owner.clone().unwrap_or_default(),
+            is_cooling: fields.released_at.is_some(),
+            is_host_reserved: owner::is_host_reserved(fields),
+        }
+    }
+}
+
+/// A store, looked through.
+#[derive(Debug, Default)]
+pub struct Survey {
+    /// Every pool: its name, its range, and whether anything new may come from it.
+    pub pools: Vec<(String, Cidr, bool)>,
+    /// Every block that is well-formed, and whom it is kept for.
+    pub blocks: Vec<(Cidr, Option<Affinity>)>,
+    /// Every address that is not free.
+    pub addresses: Vec<AddressFact>,
+    /// Handles that name no block in which they have an address.
+    pub leaked_handles: Vec<(HandleId, Revision)>,
+    /// Hosts that a Node says something of.
+    pub nodes: BTreeSet<HostName>,
+    /// What does not agree between objects.
+    pub findings: Vec<Finding>,
+    /// Objects that could not be read, as the store says it.
+    pub damaged: Vec<String>,
+}
+
+impl<D: Datastore> Ipam<D> {
+    /// Looks through the whole store. `now` judges what still cools down. What is damaged is reported, and the rest
+    /// looked at all the same.
+    ///
+    /// # Errors
+    /// When the store itself cannot be read.
+    pub async fn survey(&mut self, now: Timestamp) -> Result<Survey, Error> {
+        let settings =
+            self.store.read(&[Want::Settings]).await?.pop().map(Answer::settings).unwrap_or_default();
+        let config = Config::effective(settings.configuration.as_ref().map(|(_, stored)| stored));
+        let mut survey = Survey::default();
+        for (_, pool) in &settings.pools {
+            survey.pools.push((pool.name().to_owned(), pool.spec.cidr, pools::is_enabled(pool)));
+        }
+        let nodes = self.store.read(&[Want::Nodes]).await?.pop().map(Answer::objects).unwrap_or_default();
+        survey.nodes.extend(nodes.into_iter().filter_map(|entry| match entry.key {
+            Key::Node(name) => Some(name),
+            _ => None,
+        }));
+        let blocks = self.all_blocks(&mut survey).await?;
+        for entry in &blocks {
+            if let Object::Block(wire) = &entry.object {
+                survey.look_at((**wire).clone(), &config, now);
+            }
+        }
+        let affinities = self.all(Want::AllAffinities, &mut survey).await?;
+        let handles = self.all(Want::AllHandles, &mut survey).await?;
+        survey.find_leaked(&handles);
+        let objects = blocks.into_iter().chain(affinities).chain(handles);
+        survey.findings = audit(objects.map(|entry| (entry.key, entry.object)));
+        Ok(survey)
+    }
+
+    async fn all(&mut self, want: Want, survey: &mut Survey) -> Result<Vec<Entry>, Error> {
+        match self.store.read(&[want]).await {
+            Ok(mut answers) => Ok(answers.pop().map(Answer::objects).unwrap_or_default()),
+            Err(error) => survey.note_damage(error).map(|()| Vec::new()),
+        }
+    }
+
+    /// Every block that can be read: all at once, or, when one is damaged, one by one.
+    async fn all_blocks(&mut self, survey: &mut Survey) -> Result<Vec<Entry>, Error> {
+        match self.store.read(&[Want::AllBlocks]).await {
+            Ok(mut answers) => return Ok(answers.pop().map(Answer::objects).unwrap_or_default()),
+            Err(datastore::Error::Damaged { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let everything = Family::BOTH.into_iter().filter_map(|family| Cidr::containing(family.address(0), 0));
+        let wants: Vec<_> = everything.map(Want::BlockCidrs).collect();
+        let cidrs = self.store.read(&wants).await?.into_iter().flat_map(Answer::cidrs);
+        let mut blocks = Vec::new();
+        for cidr in cidrs.collect::<Vec<_>>() {
+            match self.store.read(&[Want::Object(Key::Block(cidr))]).await {
+                Ok(mut answers) => blocks.extend(answers.pop().and_then(Answer::object)),
+                Err(error) => survey.note_damage(error)?,
+            }
+        }
+        Ok(blocks)
+    }
+}
+
+impl Survey {
+    fn look_at(&mut self, wire: IpamBlock, config: &Config, now: Timestamp) {
+        // What is not well-formed, the audit says.
+        let Ok(mut block) = Block::from_wire(wire) else { return };
+        block.collect(config.cooldown, now);
+        self.blocks.push((block.cidr(), block.affinity().cloned()));
+        self.addresses.extend(block.allocations().map(|allocation| AddressFact::of(&block, &allocation)));
+    }
+
+    fn note_damage(&mut self, error: datastore::Error) -> Result<(), Error> {
+        match error {
+            datastore::Error::Damaged { .. } => {
+                self.damaged.push(error.to_string());
+                Ok(())
+            }
+            other => Err(other.into()),
+        }
+    }
+
+    /// Handles that name no block in which they have an address.
+    fn find_leaked(&mut self, handles: &[Entry]) {
+        let named = |fact: &'_ AddressFact| Some((fact.handle.clone()?, fact.block));
+        let held: BTreeSet<(String, Cidr)> = self.addresses.iter().filter_map(named).collect();
+        for entry in handles {
+            if let (Key::Handle(id), Object::Handle(handle)) = (&entry.key, &entry.object)
+                && !handle.block.keys().any(|block| held.contains(&(id.to_string(), *block)))
+            {
+                self.leaked_handles.push((id.clone(), entry.revision));
+            }
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! `ipam why`, `ipam split`, `ipam metrics` and `completion`.
+
+use std::process::Command;
+
+use serde_json::json;
+
+use super::support::{Store, resource};
+
+#[test]
+fn a_host_without_an_address_is_told_why() {
+    let store = Store::new();
+    let why = |args: &[&str]| store.run(&[&["ipam", "why", "--node=n1"], args].concat());
+    let nothing = why(&[]);
+    nothing.exits(1);
+    assert!(
+        nothing.out.starts_with(
+            "host `n1` would get no IPv4 address: no IPv4 pool may serve host `n1`: there is no pool\n"
+        ),
+        "{nothing:?}"
+    );
+    store
+        .apply(
+            "IPPool",
+            "x",
+            &json!({ "cidr": "10.1.0.0/30", "blockSize": 30, "nodeSelector": "zone == 'x'" }),
+        )
+        .exits(0);
+    let refused = why(&[]);
+    refused.exits(1);
+    assert!(refused.out.contains("pool `x` (10.1.0.0/30) does not select this host"), "{refused:?}");
+    let mut node = resource("Node", "n1", &json!({}));
+    node["metadata"]["labels"] = json!({ "zone": "x" });
+    store.run_with(&["apply", "-f", "-"], &node.to_string()).exits(0);
+    why(&[]).prints(0, "host `n1` would get an IPv4 address\n");
+    assert_eq!(
+        why(&["-o", "json"]).json(),
+        json!({ "node": "n1", "holds": [], "verdicts": [
+            { "family": "IPv4", "possible": true, "reason": null, "details": [], "hint": null },
+        ] })
+    );
+    let network = store.network("n1", &json!([]));
+    for id in ["a", "b", "c", "d"] {
+        store.add(id, &network);
+    }
+    let full = why(&["--pod=prod/e"]);
+    full.exits(1);
+    assert!(
+        full.out.starts_with(
+            "pod prod/e holds no address\nhost `n1` would get no IPv4 address: no free IPv4 address"
+        ),
+        "{full:?}"
+    );
+    let held = why(&["--pod=prod/a"]);
+    held.exits(0);
+    assert!(held.out.starts_with("pod prod/a holds 10.1.0."), "{held:?}");
+}
+
+#[test]
+fn a_pool_is_split_and_nobody_notices() {
+    let store = Store::new();
+    store
+        .apply("IPPool", "pods", &json!({ "cidr": "10.0.1.0/24", "blockSize": 28, "natOutgoing": true }))
+        .exits(0);
+    let network = store.network("n1", &json!([]));
+    let before = store.add("a", &network);
+    store.run(&["ipam", "split", "4", "--pool=pods"]).prints(
+        0,
+        "
+Successfully split IP pool pods (10.0.1.0/24)
+Created split-pods-0 (10.0.1.0/26)
+Created split-pods-1 (10.0.1.64/26)
+Created split-pods-2 (10.0.1.128/26)
+Created split-pods-3 (10.0.1.192/26)
+",
+    );
+    assert_eq!(store.add("a", &network), before);
+    assert_eq!(store.run(&["get", "ippools", "-o", "json"]).json()["items"][3]["spec"]["natOutgoing"], true);
+    for (args, told) in [
+        (&["3", "--pool=split-pods-0"][..], "3 is not a valid power of 2"),
+        (&["1", "--pool=split-pods-0"], "1 is not a valid power of 2"),
+        (&["x", "--pool=split-pods-0"], "the number of parts is `x`"),
+        (&["8", "--cidr=10.0.1.0/26"], "not large enough for 8 parts"),
+        (&["2", "--pool=pods"], "unable to find IP pool `pods`"),
+        (&["2"], "give `--pool` or `--cidr`"),
+    ] {
+        let refused = store.run(&[&["ipam", "split"], args].concat());
+        refused.exits(2);
+        assert!(refused.err.contains(told), "{args:?}: {refused:?}");
+    }
+    assert_eq!(store.run(&["get", "ippools", "-o", "name"]).out.lines().count(), 4);
+}
+
+#[test]
+fn counts_are_printed_for_prometheus() {
+    let store = Store::new();
+    store.apply("IPPool", "small", &json!({ "cidr": "10.88.0.0/29", "blockSize": 29 })).exits(0);
+    store.add("a", &store.network("n1", &json!([])));
+    store.add("b", &store.network("n2", &json!([])));
+    store.run(&["ipam", "metrics"]).prints(
+        0,
+        "
+# HELP host_affine_pool_addresses Addresses of a pool, by what they are: in use, reserved or free.
+# TYPE host_affine_pool_addresses gauge
+host_affine_pool_addresses{pool=\"small\",cidr=\"10.88.0.0/29\",state=\"in_use\"} 2
+host_affine_pool_addresses{pool=\"small\",cidr=\"10.88.0.0/29\",state=\"reserved\"} 0
+host_affine_pool_addresses{pool=\"small\",cidr=\"10.88.0.0/29\",state=\"free\"} 6
+# HELP host_affine_pool_blocks Blocks of a pool that exist.
+# TYPE host_affine_pool_blocks gauge
+host_affine_pool_blocks{pool=\"small\",cidr=\"10.88.0.0/29\"} 1
+# HELP host_affine_host_blocks Blocks that are affine to a host.
+# TYPE host_affine_host_blocks gauge
+host_affine_host_blocks{host=\"n1\"} 1
+host_affine_host_blocks{host=\"n2\"} 0
+# HELP host_affine_host_borrowed_addresses Addresses that a host uses from blocks of others.
+# TYPE host_affine_host_borrowed_addresses gauge
+host_affine_host_borrowed_addresses{host=\"n1\"} 0
+host_affine_host_borrowed_addresses{host=\"n2\"} 1
+",
+    );
+}
+
+#[test]
+fn a_shell_completes_verbs_options_and_kinds() {
+    let store = Store::new();
+    let script = store.run(&["completion", "bash"]).exits(0).out.clone();
+    let complete = |words: &str| {
+        let ask = format!(
+            "{script}\nCOMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _host_affine; echo \"${{COMPREPLY[*]}}\""
+        );
+        let output = Command::new("bash").arg("-c").arg(ask).output().expect("bash");
+        assert!(output.stderr.is_empty(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text").trim().to_owned()
+    };
+    assert_eq!(complete("host-affine ap"), "apply");
+    assert_eq!(complete("host-affine ipam sh"), "show");
+    assert_eq!(
+        complete("host-affine --datastore file:///x ipam show --show-b"),
+        "--show-blocks --show-borrowed"
+    );
+    assert_eq!(complete("host-affine get ipp"), "ippools");
+    assert_eq!(complete("host-affine get ippools --out"), "--output");
+    store.run(&["completion", "zsh"]).exits(0);
+    store.run(&["completion", "fish"]).exits(0);
+    store
+        .run(&["completion", "csh"])
+        .says(2, "error: the shell is `csh`; expected `bash`, `zsh` or `fish`\n");
+}
