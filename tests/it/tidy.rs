@@ -98,12 +98,12 @@ fn the_command_lines_in_the_readme_are_understood() {
     assert!(lines.len() > 3, "{lines:?}");
     for line in lines {
         // Help is printed instead of anything done, for a verb that there is and options that it has.
-        let words = line.split_whitespace().skip(1).filter(|word| !word.starts_with('-'));
+        let words = line.split_whitespace().skip(1).take_while(|word| !word.starts_with('-'));
         let plugin = Command::new(env!("CARGO_BIN_EXE_host-affine")).args(words).arg("--help").output();
         let help = plugin.expect("the plugin runs");
         assert!(help.status.success(), "`{line}`: {}", String::from_utf8_lossy(&help.stderr));
         let help = String::from_utf8_lossy(&help.stdout);
-        for option in line.split_whitespace().filter(|word| word.starts_with("--")) {
+        for option in line.split_whitespace().filter(|word| word.starts_with('-')) {
             let option = option.split('=').next().unwrap_or_default();
             assert!(help.contains(option), "`{line}`: {option} is not in its help");
         }
