@@ -211,7 +211,9 @@ impl Datastore for Sim {
             None => {}
             Some(Late::Batch(batch)) => effect.extend(Effect::of_batch(batch)),
             Some(Late::Writes(writes)) => {
-                writes.iter().for_each(|write| effect.extend(Effect::of_op(&write.op)));
+                for write in writes {
+                    effect.extend(Effect::of_op(&write.op));
+                }
             }
         }
         let answers = self

@@ -2,11 +2,8 @@
 
 use std::net::IpAddr;
 
-use host_affine::api::calico::{
-    IpPool, IpPoolSpec, IpReservation, IpReservationSpec, IpamConfiguration, IpamConfigurationSpec, Node,
-    NodeSpec,
-};
-use host_affine::api::{Affinity, HostName};
+use host_affine::api::HostName;
+use host_affine::api::calico::{IpPool, IpPoolSpec, IpamConfiguration, IpamConfigurationSpec};
 use host_affine::clock::Timestamp;
 use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{Datastore, Key};
@@ -43,10 +40,6 @@ pub(crate) fn host(text: &str) -> Host {
     Host { name: name(text), boot: Some("boot-1".into()) }
 }
 
-pub(crate) fn affinity(host: &str) -> Affinity {
-    name(host).into()
-}
-
 /// The attachment of a container to the network `net` by `eth0`.
 pub(crate) fn container(id: &str) -> Attachment {
     Attachment { network: "net".into(), container_id: id.into(), ifname: "eth0".into() }
@@ -59,20 +52,6 @@ pub(crate) fn pool(name: &str, range: &str, block: u8) -> IpPool {
 
 pub(crate) fn put_pool(store: &mut Memory, pool: IpPool) {
     store.plant(Key::Pool(pool.name().to_owned()), pool);
-}
-
-pub(crate) fn put_node(store: &mut Memory, host: &str, labels: &[(&str, &str)]) {
-    let mut node = Node::new(host, NodeSpec::default());
-    node.metadata.labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    store.plant(Key::Node(name(host)), node);
-}
-
-pub(crate) fn reserve(store: &mut Memory, name: &str, entries: &[&str]) {
-    let spec = IpReservationSpec {
-        reserved_cidrs: entries.iter().map(|&entry| entry.to_owned()).collect(),
-        ..IpReservationSpec::default()
-    };
-    store.plant(Key::Reservation(name.into()), IpReservation::new(name, spec));
 }
 
 pub(crate) fn configure(store: &mut Memory, change: impl FnOnce(&mut IpamConfigurationSpec)) {

@@ -120,7 +120,7 @@ fn judge_event(event: &Event, log: &[Event], holders: &BTreeMap<IpAddr, Attachme
             let (Act::Add(of) | Act::Del(of)) = &other.act;
             of.attachment == *attachment
                 && matches!(other.act, Act::Add(_)) == adds
-                && !(other.began == event.began)
+                && other.began != event.began
                 && other.answer.as_ref().is_none_or(|(ended, _)| *ended > event.began)
         })
     };
