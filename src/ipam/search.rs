@@ -60,7 +60,7 @@ impl<D: Datastore> Search<'_, D> {
     async fn any(&mut self, areas: &[Area], wanted: &Wanted) -> Result<Found, Error> {
         let me = self.policy.affinity();
         let mut damaged = None;
-        if let Some(found) = self.drafted(areas) {
+        if let Some(found) = self.drafted(areas, |block| block.affinity() == Some(&me)) {
             return Ok(found);
         }
         if let Some(found) = self.own_with_room(areas, &me, &mut damaged).await? {
@@ -88,6 +88,10 @@ impl<D: Datastore> Search<'_, D> {
         }
         let strict = self.policy.config.affinity_rule == AffinityRule::Strict;
         if !strict {
+            // A block of nobody that is made by this very request is in no list yet.
+            if let Some(found) = self.drafted(areas, Block::is_new) {
+                return Ok(found);
+            }
             if let Some(found) = self.borrowed(areas, &me, &mut damaged).await? {
                 return Ok(found);
             }
@@ -117,10 +121,9 @@ impl<D: Datastore> Search<'_, D> {
     }
 
     /// A block that an earlier wanted address of the same request took in.
-    fn drafted(&self, areas: &[Area]) -> Option<Found> {
-        let me = self.policy.affinity();
-        let ours = |block: &&Block| block.is_changed() && block.affinity() == Some(&me);
-        self.draft.blocks().filter(ours).find_map(|block| free_in(block, areas))
+    fn drafted(&self, areas: &[Area], meant: impl Fn(&Block) -> bool) -> Option<Found> {
+        let mut blocks = self.draft.blocks().filter(|block| block.is_changed() && meant(block));
+        blocks.find_map(|block| free_in(block, areas))
     }
 
     /// The host's blocks of which the store believes that they have room.
@@ -251,15 +254,21 @@ impl<D: Datastore> Search<'_, D> {
         let entries = self.store.read(&[Want::Affinities(me.clone())]).await?.pop();
         let family = areas.first().map(|area| area.pool.cidr.family());
         let mut owned = Owned::default();
+        let mut recorded = Vec::new();
         for entry in entries.map(datastore::Answer::objects).unwrap_or_default() {
             let Key::Affinity(_, cidr) = entry.key else {
                 continue;
             };
             owned.of_family += usize::from(Some(cidr.family()) == family);
+            recorded.push(cidr);
             if areas.iter().any(|area| area.pool.cidr.contains(cidr)) {
                 owned.in_areas.push((cidr, entry.revision, entry.into()));
             }
         }
+        // Those that an earlier wanted address of the same request claims.
+        let claimed = self.draft.blocks().filter(|block| block.affinity() == Some(me)).map(Block::cidr);
+        let claimed = claimed.filter(|cidr| Some(cidr.family()) == family && !recorded.contains(cidr));
+        owned.of_family += claimed.count();
         Ok(owned)
     }
 
