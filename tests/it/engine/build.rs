@@ -11,7 +11,7 @@ use host_affine::clock::Timestamp;
 use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{Datastore, Key};
 use host_affine::ipam::{
-    Assign, Assigned, Attachment, Error, Host, Ipam, NoOwnAddresses, Owner, PoolAsked, PoolChoice, Released,
+    Assign, Assigned, Attachment, Error, Host, Ipam, NoOwnAddresses, OwnAddresses, Owner, PoolAsked, PoolChoice, Released,
     Wanted,
 };
 use host_affine::net::{Cidr, Family};
@@ -145,6 +145,15 @@ impl Ask {
 
     /// Asks.
     pub(crate) async fn of<D: Datastore>(&self, ipam: &mut Ipam<D>) -> Result<Assigned, Error> {
+        self.of_host_with(ipam, &NoOwnAddresses).await
+    }
+
+    /// Asks, on a host whose own interfaces have addresses.
+    pub(crate) async fn of_host_with<D: Datastore>(
+        &self,
+        ipam: &mut Ipam<D>,
+        own_addresses: &dyn OwnAddresses,
+    ) -> Result<Assigned, Error> {
         let owner = Owner {
             attachment: self.attachment.clone(),
             node: self.host.name.clone(),
@@ -159,7 +168,7 @@ impl Ask {
             pools: &self.pools,
             gateways: self.gateways.as_deref(),
             takeover: None,
-            own_addresses: &NoOwnAddresses,
+            own_addresses,
             now: self.now,
         };
         ipam.assign(&request).await
