@@ -14,7 +14,7 @@ use super::walk::Walk;
 use super::{Block, Error, owner, refusal, walk};
 use crate::api::calico::{AffinityState, BlockAffinity, IpamHandle};
 use crate::api::{Affinity, HandleId};
-use crate::datastore::{self, Datastore, Entry, Key, Revision, RoomOf, Want};
+use crate::datastore::{self, BATCH_MAX, Datastore, Entry, Key, Revision, RoomOf, Want};
 use crate::net::{AddrSet, Cidr};
 
 /// How long a block is its host's before another host may take it over empty. Source: the reference engine.
@@ -23,6 +23,8 @@ const RECLAIM_AGE_MIN: Duration = Duration::from_secs(60);
 const ROOM_FIRST: usize = 16;
 /// Leases of an earlier boot that one commit takes back; a bound, since each may change a handle of its own.
 const DEAD_MAX: usize = 64;
+/// Operations of a batch that are left for what else one request may change.
+const NOT_OF_THE_DEAD: usize = 24;
 
 /// The search for one attempt.
 pub(super) struct Search<'a, D> {
@@ -491,6 +493,7 @@ impl<D: Datastore> Search<'_, D> {
 
     async fn release_dead(&mut self, cidr: Cidr) -> Result<bool, Error> {
         let host = self.request.host;
+        let most = DEAD_MAX.min(BATCH_MAX.saturating_sub(self.draft.len() + NOT_OF_THE_DEAD));
         let Some(block) = self.draft.block(cidr) else {
             return Ok(false);
         };
@@ -503,7 +506,7 @@ impl<D: Datastore> Search<'_, D> {
                 let handle = HandleId::new(owner::sanitised(allocation.fields.handle_id.as_deref()?)).ok()?;
                 Some((allocation.ordinal, handle))
             })
-            .take(DEAD_MAX)
+            .take(most)
             .collect();
         for (ordinal, _) in &dead {
             // Free at once: no packet of before the boot is under way.
