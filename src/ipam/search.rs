@@ -458,8 +458,8 @@ impl<D: Datastore> Search<'_, D> {
         (place, steps.unwrap_or(0))
     }
 
-    /// Takes back what attachments of an earlier boot of this host still hold, where all hosts of the store are this
-    /// machine: nothing that they belonged to can be alive.
+    /// Looks at every block itself, where all hosts of the store are this machine, and takes back what attachments of an
+    /// earlier boot of this host still hold: nothing that they belonged to can be alive.
     async fn left_by_an_earlier_boot(
         &mut self,
         areas: &[Area],
@@ -467,7 +467,7 @@ impl<D: Datastore> Search<'_, D> {
         own_only: bool,
         damaged: &mut Option<Error>,
     ) -> Result<Option<Found>, Error> {
-        if !self.store.is_one_machine() || self.request.host.boot.is_none() {
+        if !self.store.is_one_machine() {
             return Ok(None);
         }
         let mut candidates: Vec<Cidr> = owned.in_areas.iter().map(|(cidr, ..)| *cidr).collect();
@@ -478,11 +478,12 @@ impl<D: Datastore> Search<'_, D> {
             }
         }
         for cidr in candidates {
-            // Loads it; nothing of it was usable so far.
+            // Nothing of it was usable so far, as far as the store knew.
             if let Some(found) = self.usable(cidr, areas, damaged).await? {
                 return Ok(Some(found));
             }
-            if self.release_dead(cidr).await?
+            if self.request.host.boot.is_some()
+                && self.release_dead(cidr).await?
                 && let Some(found) = self.draft.block(cidr).and_then(|block| free_in(block, areas))
             {
                 return Ok(Some(found));
