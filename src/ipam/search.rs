@@ -11,7 +11,7 @@ use super::error::Limit;
 use super::policy::Policy;
 use super::pools::Pool;
 use super::walk::Walk;
-use super::{Block, Error, owner, refusal, walk};
+use super::{Block, Error, owner, pools, refusal, walk};
 use crate::api::calico::{AffinityState, BlockAffinity, IpamHandle};
 use crate::api::{Affinity, HandleId};
 use crate::datastore::{self, BATCH_MAX, Datastore, Entry, Key, Revision, RoomOf, Want};
@@ -25,6 +25,9 @@ const ROOM_FIRST: usize = 16;
 const DEAD_MAX: usize = 64;
 /// Operations of a batch that are left for what else one request may change.
 const NOT_OF_THE_DEAD: usize = 24;
+
+/// How many empty blocks of pools that no longer select the host one request gives up.
+const LEFT_MAX: usize = 8;
 
 /// The search for one attempt.
 pub(super) struct Search<'a, D> {
@@ -72,6 +75,7 @@ impl<D: Datastore> Search<'_, D> {
         if let Some(found) = self.unfinished(areas, &mut owned, &me, &mut damaged).await? {
             return Ok(found);
         }
+        self.leave_other_pools(&owned, &me).await?;
         let may_claim = self.policy.config.auto_allocate_blocks;
         let below_limit = owned.of_family < self.limit();
         if may_claim && below_limit {
@@ -265,6 +269,8 @@ impl<D: Datastore> Search<'_, D> {
             recorded.push(cidr);
             if areas.iter().any(|area| area.pool.cidr.contains(cidr)) {
                 owned.in_areas.push((cidr, entry.revision, entry.into()));
+            } else {
+                owned.elsewhere.push((cidr, entry.revision));
             }
         }
         // Those that an earlier wanted address of the same request claims.
@@ -327,6 +333,30 @@ impl<D: Datastore> Search<'_, D> {
             }
         }
         Ok(None)
+    }
+
+    /// Gives up empty blocks of pools that no longer select the host; another host has use for them. A pool that this
+    /// request merely leaves out keeps its blocks here.
+    async fn leave_other_pools(&mut self, owned: &Owned, me: &Affinity) -> Result<(), Error> {
+        let policy = self.policy;
+        let left = |cidr: Cidr| {
+            policy.pool_of(cidr).is_some_and(|pool| {
+                pools::is_enabled(pool) && !pools::selects_host(pool, &policy.labels)
+            })
+        };
+        let of_left: Vec<_> = owned.elsewhere.iter().copied().filter(|(cidr, _)| left(*cidr)).collect();
+        for (cidr, revision) in of_left.into_iter().take(LEFT_MAX) {
+            let is_empty = match self.load(cidr).await {
+                Ok(block) => block.is_some_and(|block| block.affinity() == Some(me) && block.is_empty()),
+                Err(error) if is_damage(&error) => false,
+                Err(error) => return Err(error),
+            };
+            if is_empty {
+                self.draft.delete_block(cidr);
+                self.draft.drop_affinity(me, cidr, revision);
+            }
+        }
+        Ok(())
     }
 
     /// What stands where a block was claimed that was not found.
@@ -648,6 +678,8 @@ struct Owned {
     of_family: usize,
     /// Those in the pools that may serve, with their records.
     in_areas: Vec<(Cidr, Revision, BlockAffinity)>,
+    /// Others, of whatever family.
+    elsewhere: Vec<(Cidr, Revision)>,
 }
 
 /// What stands where a block was claimed.
