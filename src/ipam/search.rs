@@ -421,9 +421,9 @@ impl<D: Datastore> Search<'_, D> {
         damaged: &mut Option<Error>,
     ) -> Result<Option<Found>, Error> {
         for cidr in self.room(RoomOf::AllBut(me.clone()), areas, usize::MAX).await? {
-            let Some(found) = self.usable(cidr, areas, damaged).await? else {
+            if self.usable(cidr, areas, damaged).await?.is_none() {
                 continue;
-            };
+            }
             let now = self.policy.now;
             let Some(block) = self.draft.block(cidr) else {
                 continue;
@@ -433,10 +433,11 @@ impl<D: Datastore> Search<'_, D> {
             if !block.is_empty() || old.as_ref() == Some(me) || (old.is_some() && !settled) {
                 continue;
             }
-            block.set_affinity(Some(me.clone()), now);
             let mut taken = block.clone();
+            taken.set_affinity(Some(me.clone()), now);
             self.keep_own_addresses(&mut taken);
-            let Some(found) = free_in(&taken, areas).or(Some(found)) else {
+            // The host's own interfaces may have all that is free in it.
+            let Some(found) = free_in(&taken, areas) else {
                 continue;
             };
             if let Some(block) = self.draft.block(cidr) {

@@ -6,13 +6,15 @@ use std::time::Duration;
 use super::{Area, Found, Owned, Search, free_in};
 use crate::api::HandleId;
 use crate::api::calico::IpamHandle;
-use crate::datastore::{self, Datastore, Key, Want};
+use crate::datastore::{self, BATCH_MAX, Datastore, Key, Want};
 use crate::ipam::block::Ordinal;
 use crate::ipam::{Error, owner};
 use crate::net::Cidr;
 
 /// Leases of an earlier boot that one commit takes back; a bound, since each may change a handle of its own.
 const DEAD_MAX: usize = 64;
+/// Operations of a batch that are left for what else one request may change.
+const NOT_OF_THE_DEAD: usize = 24;
 
 impl<D: Datastore> Search<'_, D> {
     /// Takes back what attachments of an earlier boot of this host still hold, where all hosts of the store are this
@@ -50,6 +52,7 @@ impl<D: Datastore> Search<'_, D> {
 
     async fn release_dead(&mut self, cidr: Cidr) -> Result<bool, Error> {
         let host = self.request.host;
+        let most = DEAD_MAX.min(BATCH_MAX.saturating_sub(self.draft.len() + NOT_OF_THE_DEAD));
         let Some(block) = self.draft.block(cidr) else {
             return Ok(false);
         };
@@ -62,7 +65,7 @@ impl<D: Datastore> Search<'_, D> {
                 let handle = HandleId::new(owner::sanitised(allocation.fields.handle_id.as_deref()?)).ok()?;
                 Some((allocation.ordinal, handle))
             })
-            .take(DEAD_MAX)
+            .take(most)
             .collect();
         for (ordinal, _) in &dead {
             // Free at once: no packet of before the boot is under way.
