@@ -112,11 +112,12 @@ impl Block {
         self.changed = true;
     }
 
-    /// Lets addresses whose cooldown is over rejoin the free queue, in the order of the ordinals. A release that lies
-    /// in the future counts as now.
+    /// Lets addresses whose cooldown is over rejoin the free queue, in the order of the ordinals. A release or a claim
+    /// that lies in the future counts as now.
     ///
     /// Such a change alone is no reason to write the block; it goes along when the block is written.
     pub fn collect(&mut self, cooldown: Duration, now: Timestamp) {
+        self.take_future_as_now(now);
         // Reading an attribute is the dear part, and hardly any is cooling.
         let cooling: Vec<bool> = self
             .wire
@@ -140,6 +141,20 @@ impl Block {
         for ordinal in cooled {
             // Allocated, as it was just found.
             let _ = self.wire.clear(ordinal, number);
+        }
+    }
+
+    /// A clock that was set back leaves times ahead of it: who meets them writes the present instead, so that nothing
+    /// waits for the old clock's time to come.
+    fn take_future_as_now(&mut self, now: Timestamp) {
+        if self.wire.affinity_claim_time.is_some_and(|claimed| claimed > now) {
+            self.wire.affinity_claim_time = Some(now);
+        }
+        for attribute in self.wire.attributes.iter_mut().filter(|attribute| attribute.may_be_cooling()) {
+            if attribute.fields().released_at.is_some_and(|released| released > now) {
+                let cooling = AttributeFields { released_at: Some(now), ..AttributeFields::default() };
+                *attribute = Attribute::new(&cooling);
+            }
         }
     }
 

@@ -16,6 +16,7 @@ mod configure;
 mod draft;
 mod error;
 mod give_back;
+mod ledger;
 mod lookup;
 mod network;
 mod own_addresses;

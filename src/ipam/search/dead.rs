@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::{Area, Found, Owned, Search, free_in};
+use super::own::Owned;
+use super::{Area, Found, Search, free_in};
 use crate::api::HandleId;
 use crate::api::calico::IpamHandle;
 use crate::datastore::{self, BATCH_MAX, Datastore, Key, Want};
@@ -17,8 +18,8 @@ const DEAD_MAX: usize = 64;
 const NOT_OF_THE_DEAD: usize = 24;
 
 impl<D: Datastore> Search<'_, D> {
-    /// Takes back what attachments of an earlier boot of this host still hold, where all hosts of the store are this
-    /// machine: nothing that they belonged to can be alive.
+    /// Looks at every block itself, where all hosts of the store are this machine, and takes back what attachments of an
+    /// earlier boot of this host still hold: nothing that they belonged to can be alive.
     pub(super) async fn left_by_an_earlier_boot(
         &mut self,
         areas: &[Area],
@@ -26,7 +27,7 @@ impl<D: Datastore> Search<'_, D> {
         own_only: bool,
         damaged: &mut Option<Error>,
     ) -> Result<Option<Found>, Error> {
-        if !self.store.is_one_machine() || self.request.host.boot.is_none() {
+        if !self.store.is_one_machine() {
             return Ok(None);
         }
         let mut candidates: Vec<Cidr> = owned.in_areas.iter().map(|(cidr, ..)| *cidr).collect();
@@ -37,11 +38,12 @@ impl<D: Datastore> Search<'_, D> {
             }
         }
         for cidr in candidates {
-            // Loads it; nothing of it was usable so far.
+            // Nothing of it was usable so far, as far as the store knew.
             if let Some(found) = self.usable(cidr, areas, damaged).await? {
                 return Ok(Some(found));
             }
-            if self.release_dead(cidr).await?
+            if self.request.host.boot.is_some()
+                && self.release_dead(cidr).await?
                 && let Some(found) = self.draft.block(cidr).and_then(|block| free_in(block, areas))
             {
                 return Ok(Some(found));
