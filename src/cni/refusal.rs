@@ -56,6 +56,7 @@ fn code(error: &Error) -> Code {
         Error::Taken { .. }
         | Error::Cooling { .. }
         | Error::HoldsAnother { .. }
+        | Error::HandleFull { .. }
         | Error::GatewayTaken { .. } => Code::AddressTaken,
         Error::KeptBack { .. } => Code::AddressReserved,
         Error::StrictAffinity { .. } => Code::StrictAffinity,

@@ -19,7 +19,7 @@ use crate::datastore::file::{Access, Durability, FileStore, IfAbsent, Options};
 use crate::datastore::{Datastore as _, run_in_place};
 use crate::host;
 use crate::host_local::HostLocalDirectory;
-use crate::ipam::{Assign, Assigned, Attachment, Host, Ipam, OwnAddresses, Owner};
+use crate::ipam::{Assign, Assigned, Attachment, Host, Ipam, OwnAddresses, Owner, Sharing};
 use crate::net::Cidr;
 use crate::netlink::{Answer, Links};
 
@@ -102,6 +102,7 @@ fn add(world: &World<'_>, call: &Call, stdin: &Stdin<'_>, stdout: &mut dyn Write
     let request = Assign {
         host: &host,
         owner: &owner,
+        sharing: Sharing::Attachment,
         wanted: &plan.wanted,
         pools: &plan.pools,
         gateways: plan.gateways.as_deref(),
@@ -250,6 +251,7 @@ fn status(world: &World<'_>, stdin: &Stdin<'_>) -> Result<(), Failure> {
     let request = Assign {
         host: &host,
         owner: &owner,
+        sharing: Sharing::Attachment,
         wanted: &plan.wanted,
         pools: &plan.pools,
         gateways: plan.gateways.as_deref(),

@@ -51,6 +51,13 @@ pub trait Datastore {
         std::future::ready(Ok(()))
     }
 
+    /// Waits before a batch is tried again that others were faster with: longer with each attempt, and not for the same
+    /// time as whoever lost too. A store that nobody else can change meanwhile, or that is simulated, does not wait.
+    fn back_off(&mut self, attempt: u32) -> impl Future<Output = ()> {
+        let _ = attempt;
+        std::future::ready(())
+    }
+
     /// Whether a batch is applied all or nothing.
     fn is_atomic(&self) -> bool;
 

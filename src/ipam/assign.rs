@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 
 use super::attempt::{Attempts, Next};
-use super::block::{Allocation, Block, Ordinal};
+use super::block::{Allocation, Block};
 use super::draft::Draft;
+use super::held::Held;
 use super::network::{self, PoolAsked};
-use super::owner::{self, Owner};
+use super::owner::Owner;
 use super::policy::Policy;
 use super::pools::{Pool, PoolChoice};
 use super::search::Search;
@@ -16,7 +17,7 @@ use crate::api::HandleId;
 use crate::api::calico::IpamHandle;
 use crate::clock::Timestamp;
 use crate::datastore::{Datastore, Entry, Key, Want};
-use crate::net::{AddrSet, Cidr, Family};
+use crate::net::{AddrSet, Family};
 
 /// A request for addresses.
 #[derive(Clone, Copy)]
@@ -25,6 +26,8 @@ pub struct Assign<'a> {
     pub host: &'a Host,
     /// Whom the addresses are for.
     pub owner: &'a Owner,
+    /// Who shares them.
+    pub sharing: Sharing<'a>,
     /// What is wanted, one address each.
     pub wanted: &'a [Wanted],
     /// Pools of the network, created where no pool of their CIDR exists.
@@ -37,6 +40,20 @@ pub struct Assign<'a> {
     pub own_addresses: &'a dyn OwnAddresses,
     /// The time.
     pub now: Timestamp,
+}
+
+/// Who shares the addresses of a request.
+#[derive(Clone, Copy, Debug)]
+pub enum Sharing<'a> {
+    /// Nobody: they are the attachment's own, under its handle. It has what it wants once, however often it asks.
+    Attachment,
+    /// All that use a handle. Each request adds to what the handle has, up to a limit, and is given some of that beyond it.
+    Handle {
+        /// The handle.
+        handle: &'a HandleId,
+        /// The most addresses of one family that it may have. At least 1.
+        most: u32,
+    },
 }
 
 /// One wanted address.
@@ -70,11 +87,14 @@ pub struct AssignedAddress {
     pub held_before: bool,
 }
 
-/// An address that the attachment has already.
-struct Mine {
-    address: IpAddr,
-    block: Cidr,
-    ordinal: Ordinal,
+impl Assign<'_> {
+    /// The handle that the addresses go by.
+    fn handle(&self) -> Result<HandleId, Error> {
+        Ok(match self.sharing {
+            Sharing::Attachment => self.owner.attachment.handle()?,
+            Sharing::Handle { handle, .. } => handle.clone(),
+        })
+    }
 }
 
 impl<D: Datastore> Ipam<D> {
@@ -140,7 +160,7 @@ impl<D: Datastore> Ipam<D> {
         let is_new = |allocation: &Allocation<'_>| {
             attachment.owns(&allocation.fields) && !held_at_first.contains(&allocation.address)
         };
-        self.release_where(&attachment.handle()?, request.host, request.now, is_new).await.map(drop)
+        self.release_where(&request.handle()?, request.host, request.now, is_new).await.map(drop)
     }
 
     pub(super) async fn plan(
@@ -148,21 +168,20 @@ impl<D: Datastore> Ipam<D> {
         request: &Assign<'_>,
         held_at_first: &mut Option<Vec<IpAddr>>,
     ) -> Result<(Draft, Policy, Assigned), Error> {
-        let handle = request.owner.attachment.handle()?;
+        let handle = request.handle()?;
         let (policy, mut draft, held) = self.begin(request, &handle).await?;
-        let mut mine = Vec::new();
-        for block in held {
-            let block = draft.load_block(block.0, block.1);
-            mine.extend(renew(block, &handle, request));
+        let mut mine = Held::new(request.sharing);
+        for (revision, block) in held {
+            mine.take_in(draft.load_block(revision, block), &handle, request);
         }
-        held_at_first.get_or_insert_with(|| mine.iter().map(|mine: &Mine| mine.address).collect());
+        held_at_first.get_or_insert_with(|| mine.addresses());
         // Who wants one particular address goes first, so that no other want is given it.
         let mut order: Vec<usize> = (0..request.wanted.len()).collect();
         order.sort_by_key(|&place| request.wanted[place].address.is_none());
         let mut found = Vec::new();
         for place in order {
             let wanted = &request.wanted[place];
-            found.push((place, wanted, take_held(&mut mine, wanted, request.wanted, &policy)?));
+            found.push((place, wanted, mine.answer(wanted, request.wanted, &policy)?));
         }
         let attribute = request.owner.attribute(&handle, request.now);
         let mut addresses = Vec::new();
@@ -223,63 +242,4 @@ pub(super) fn checked(entry: Entry, policy: &Policy) -> Result<(crate::datastore
     let mut block = Block::from_wire(wire).map_err(|problem| Error::DamagedBlock { block: cidr, problem })?;
     block.collect(policy.config.cooldown, policy.now);
     Ok((revision, block))
-}
-
-/// The addresses that the attachment has in a block, renewed to the present boot and namespace.
-fn renew(block: &mut Block, handle: &HandleId, request: &Assign<'_>) -> Vec<Mine> {
-    let attachment = &request.owner.attachment;
-    let cidr = block.cidr();
-    let mut mine = Vec::new();
-    let mut renewed = Vec::new();
-    for allocation in block.held_by(handle).filter(|allocation| attachment.owns(&allocation.fields)) {
-        mine.push(Mine { address: allocation.address, block: cidr, ordinal: allocation.ordinal });
-        let present =
-            |key: &str, value: &Option<String>| owner::noted(&allocation.fields, key) == value.as_deref();
-        if !present(owner::key::BOOT, &request.owner.boot)
-            || !present(owner::key::NETNS, &request.owner.netns)
-        {
-            renewed
-                .push((allocation.ordinal, request.owner.renewed(handle, &allocation.fields, request.now)));
-        }
-    }
-    for (ordinal, attribute) in renewed {
-        block.reassign(ordinal, &attribute);
-    }
-    mine
-}
-
-/// The address held already that answers a want of `all`, if there is one. Those that want a particular address are
-/// asked first.
-fn take_held(
-    mine: &mut Vec<Mine>,
-    wanted: &Wanted,
-    all: &[Wanted],
-    policy: &Policy,
-) -> Result<Option<Mine>, Error> {
-    let of_family = |held: &Mine| Family::of(held.address) == wanted.family;
-    if let Some(asked) = wanted.address {
-        if let Some(place) = mine.iter().position(|held| held.address == asked) {
-            return Ok(Some(mine.swap_remove(place)));
-        }
-        // What answers another want is in nobody's way.
-        let is_asked = |held: &Mine| all.iter().any(|wanted| wanted.address == Some(held.address));
-        let undecided = all.iter().filter(|other| other.family == wanted.family && other.address.is_none());
-        let mut others = mine.iter().filter(|held| of_family(held) && !is_asked(held));
-        return match others.nth(undecided.count()) {
-            Some(other) => Err(Error::HoldsAnother { asked, held: other.address }),
-            None => Ok(None),
-        };
-    }
-    // Of several networks' pools and several wants of one family, each gets its own back.
-    mine.sort_by_key(|held| (held.block, held.ordinal));
-    let chosen = |held: &Mine| match &wanted.choice {
-        PoolChoice::Any => true,
-        PoolChoice::OfNetwork(cidrs) => cidrs.iter().any(|cidr| cidr.contains_address(held.address)),
-        PoolChoice::Requested(names) => policy.pool_of(held.block).is_some_and(|pool| {
-            names.iter().any(|name| name == pool.name() || *name == pool.spec.cidr.to_string())
-        }),
-    };
-    let best = mine.iter().position(|held| of_family(held) && chosen(held));
-    let place = best.or_else(|| mine.iter().position(of_family));
-    Ok(place.map(|place| mine.remove(place)))
 }

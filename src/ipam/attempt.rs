@@ -63,7 +63,10 @@ impl<D: Datastore> Ipam<D> {
         attempts.count()?;
         match self.store.commit(batch).await? {
             Commit::Applied => Ok(Next::Done),
-            Commit::Refused(_) | Commit::Unknown => Ok(Next::StartOver),
+            Commit::Refused(_) | Commit::Unknown => {
+                self.store.back_off(attempts.so_far()).await;
+                Ok(Next::StartOver)
+            }
         }
     }
 }

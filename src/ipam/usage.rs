@@ -1,9 +1,10 @@
 //! How much of each pool and block is used: counted once, shown by whoever shows it.
 
 use super::reservation;
-use super::{Block, Error, Ipam};
+use super::{Block, Config, Error, Ipam};
 use crate::api::Affinity;
 use crate::api::calico::IpamBlock;
+use crate::clock::Timestamp;
 use crate::datastore::{Answer, Datastore, Want};
 use crate::net::{AddrSet, Cidr};
 
@@ -29,6 +30,8 @@ pub struct PoolUsage {
     pub capacity: u128,
     /// Addresses that are not free: assigned, cooling, or the host's own.
     pub in_use: u128,
+    /// Of those, addresses that were released and cool down.
+    pub cooling: u128,
     /// Reserved addresses that are not in use.
     pub reserved: u128,
     /// Addresses that may be handed out automatically.
@@ -48,6 +51,8 @@ pub struct BlockUsage {
     pub capacity: u128,
     /// Addresses that are not free.
     pub in_use: u128,
+    /// Of those, addresses that were released and cool down.
+    pub cooling: u128,
     /// Reserved addresses that are not in use.
     pub reserved: u128,
     /// Addresses that may be handed out automatically.
@@ -57,20 +62,22 @@ pub struct BlockUsage {
 }
 
 impl<D: Datastore> Ipam<D> {
-    /// Counts the whole store.
+    /// Counts the whole store. `now` judges which addresses have cooled down.
     ///
     /// # Errors
     /// When the store cannot be read, or a block is damaged.
-    pub async fn usage(&mut self) -> Result<Usage, Error> {
+    pub async fn usage(&mut self, now: Timestamp) -> Result<Usage, Error> {
         let mut answers = self.store.read(&[Want::Settings, Want::AllBlocks]).await?.into_iter();
         let settings = answers.next().map(Answer::settings).unwrap_or_default();
         let reserved = reservation::reserved(settings.reservations.iter().map(|(_, stored)| stored));
+        let config = Config::effective(settings.configuration.as_ref().map(|(_, stored)| stored));
         let mut blocks = Vec::new();
         for entry in answers.next().map(Answer::objects).unwrap_or_default() {
             let wire: IpamBlock = entry.into();
             let cidr = wire.cidr;
-            let block =
+            let mut block =
                 Block::from_wire(wire).map_err(|problem| Error::DamagedBlock { block: cidr, problem })?;
+            block.collect(config.cooldown, now);
             blocks.push(count_block(&block, &reserved));
         }
         let mut usage = Usage::default();
@@ -93,7 +100,9 @@ fn count_block(block: &Block, reserved: &AddrSet) -> BlockUsage {
     let (in_use, free) = (as_count(block.in_use()), as_count(block.count_free(reserved)));
     let owner = block.affinity().map(|affinity| affinity.name().as_str());
     let mut borrowed: Vec<(String, u128)> = Vec::new();
+    let mut cooling = 0;
     for allocation in block.allocations() {
+        cooling += u128::from(allocation.fields.released_at.is_some());
         let Some(node) = super::noted(&allocation.fields, super::owner_key::NODE) else {
             continue;
         };
@@ -110,6 +119,7 @@ fn count_block(block: &Block, reserved: &AddrSet) -> BlockUsage {
         affinity: block.affinity().cloned(),
         capacity: cidr.size(),
         in_use,
+        cooling,
         reserved: cidr.size() - in_use - free,
         free,
         borrowed,
@@ -129,6 +139,7 @@ fn count_pool(name: &str, cidr: Cidr, blocks: Vec<BlockUsage>, reserved: &AddrSe
         disabled: false,
         capacity: cidr.size(),
         in_use: sum(|block| block.in_use),
+        cooling: sum(|block| block.cooling),
         reserved: sum(|block| block.reserved).saturating_add(reserved_outside),
         free: sum(|block| block.free).saturating_add(free_outside),
         blocks,

@@ -22,7 +22,7 @@ pub(in crate::cli) fn run(context: &Context<'_>, args: &Describe) -> Result<Answ
     let found = get::read(&mut store, &selection)?;
     let mut ipam = Ipam::new(store);
     let usage = match selection.kind {
-        Kind::IpPool | Kind::Node => run_in_place(ipam.usage())?,
+        Kind::IpPool | Kind::Node => run_in_place(ipam.usage(context.clock.now()))?,
         _ => Usage::default(),
     };
     drop(ipam);

@@ -14,7 +14,7 @@ use crate::ipam::Usage;
 /// Serves it.
 pub(in crate::cli) fn run(context: &Context<'_>) -> Result<Answer, Error> {
     let (mut ipam, note) = context.open_to_read()?;
-    let usage = run_in_place(ipam.usage())?;
+    let usage = run_in_place(ipam.usage(context.clock.now()))?;
     drop(ipam);
     let samples = samples(&usage);
     let data = match context.format {

@@ -46,7 +46,7 @@ fn show_store(context: &Context<'_>, args: &Show) -> Result<Answer, Error> {
     let (mut ipam, note) = context.open_to_read()?;
     let mut seen = Seen::default();
     if wants_usage {
-        seen.usage = Some(run_in_place(ipam.usage())?);
+        seen.usage = Some(run_in_place(ipam.usage(context.clock.now()))?);
     }
     if args.borrowed {
         seen.loans = Some(run_in_place(ipam.loans())?);

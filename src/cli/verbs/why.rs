@@ -11,7 +11,7 @@ use super::super::{Answer, Context, Outcome};
 use super::check::whose;
 use crate::api::HostName;
 use crate::datastore::run_in_place;
-use crate::ipam::{Assign, Attachment, Host, NoOwnAddresses, Owner, PoolChoice, Survey, Wanted};
+use crate::ipam::{Assign, Attachment, Host, NoOwnAddresses, Owner, PoolChoice, Sharing, Survey, Wanted};
 use crate::net::Family;
 
 /// What would become of a request.
@@ -55,6 +55,7 @@ pub(in crate::cli) fn run(context: &Context<'_>, args: &Why) -> Result<Answer, E
         let request = Assign {
             host: &host,
             owner: &owner,
+            sharing: Sharing::Attachment,
             wanted: &wanted,
             pools: &[],
             gateways: None,

@@ -128,7 +128,7 @@ impl<D: Datastore> Machine<D> {
     }
 
     fn check_usage(&mut self) {
-        let usage = run_in_place(self.ipam.usage()).expect("counts");
+        let usage = run_in_place(self.ipam.usage(self.reference.now)).expect("counts");
         assert_eq!(usage.orphans, []);
         for pool in usage.pools {
             assert_eq!(pool.capacity, pool.in_use + pool.reserved + pool.free, "{pool:?}");
