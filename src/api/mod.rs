@@ -10,3 +10,6 @@ pub mod validate;
 
 pub use names::{Affinity, HandleId, HostName, InvalidName};
 pub use resource::{ObjectMeta, Resource, Spec};
+
+/// The project of whatever names none.
+pub const DEFAULT_PROJECT: &str = "default";

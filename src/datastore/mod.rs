@@ -21,13 +21,17 @@ pub mod file;
 mod key;
 pub mod memory;
 mod object;
+mod own;
 
 use crate::api::{Affinity, HandleId, HostName};
 use crate::net::Cidr;
 
 pub use error::{Class, Error, Verb};
 pub use key::Key;
-pub use object::{Entry, Object, Settings, Stored, Takeover};
+pub use object::{Entry, Object, Settings, Stored};
+pub use own::{
+    Carved, CarvedFor, Machine, MachineAttachment, MachineRole, MachinesOf, ProjectName, Takeover,
+};
 
 /// The most operations of one batch: etcd's `--max-txn-ops`.
 pub const BATCH_MAX: usize = 128;
@@ -87,6 +91,10 @@ pub enum Want {
     AllAffinities,
     /// The CIDRs of all blocks that overlap a network.
     BlockCidrs(Cidr),
+    /// The networks carved out of pools that overlap a network. Blocks are not among them.
+    CarvedCidrs(Cidr),
+    /// All objects of a collection.
+    All(Collection),
     /// All blocks that overlap a network.
     Blocks(Cidr),
     /// All blocks.
@@ -105,6 +113,26 @@ pub enum Want {
         /// How many are enough.
         enough: usize,
     },
+}
+
+/// Objects that are listed as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collection {
+    /// The networks carved out of pools.
+    Carved,
+    /// The virtual machines.
+    Machines,
+}
+
+impl Collection {
+    /// Whether a key belongs to it.
+    #[must_use]
+    pub fn has(self, key: &Key) -> bool {
+        match self {
+            Collection::Carved => matches!(key, Key::Carved(_)),
+            Collection::Machines => matches!(key, Key::Machine(_)),
+        }
+    }
 }
 
 /// Whose blocks are looked through for room.
@@ -145,7 +173,7 @@ pub enum Answer {
     Held(Option<Entry>, Vec<Entry>),
     /// To a want for several objects, in the order of their keys.
     Objects(Vec<Entry>),
-    /// To [`Want::BlockCidrs`], [`Want::AffinityCidrs`] and [`Want::Room`].
+    /// To [`Want::BlockCidrs`], [`Want::CarvedCidrs`], [`Want::AffinityCidrs`] and [`Want::Room`].
     Cidrs(Vec<Cidr>),
 }
 

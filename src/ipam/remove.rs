@@ -19,13 +19,15 @@ pub struct Holdings {
     pub addresses: u64,
     /// Addresses that cool down after their release.
     pub cooling: u64,
+    /// Networks carved out for something other than blocks.
+    pub carved: usize,
 }
 
 impl Holdings {
     /// Whether nothing is held.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.blocks == 0
+        self.blocks == 0 && self.carved == 0
     }
 
     /// What a block holds that is not empty.
@@ -45,6 +47,7 @@ impl Holdings {
         self.blocks += other.blocks;
         self.addresses += other.addresses;
         self.cooling += other.cooling;
+        self.carved += other.carved;
     }
 }
 
@@ -73,7 +76,7 @@ pub enum RemoveError {
     #[error("it does not exist")]
     Missing,
     /// A pool holds addresses.
-    #[error("it holds addresses, or some that cool down: {} in all", .0.addresses + .0.cooling)]
+    #[error("it holds {} addresses, and {} networks are carved out of it", .0.addresses + .0.cooling, .0.carved)]
     Holds(Holdings),
     /// The store failed, or others were faster each time.
     #[error(transparent)]
@@ -115,12 +118,15 @@ impl<D: Datastore> Ipam<D> {
         let (_, pool) = find(&settings, name)?;
         let cidr = pool.spec.cidr;
         let blocks = self.blocks_in(cidr, &settings, now).await?;
-        refuse_if_held(&blocks, force)?;
+        refuse_if_held(&blocks, self.carved_in(cidr).await?.len(), force)?;
         self.switch_off(name).await?;
         // Whoever was faster than the switch has an address now.
         let blocks = self.blocks_in(cidr, &settings, now).await?;
-        refuse_if_held(&blocks, force)?;
-        let (removed, left) = self.give_up(&Meant::Within(cidr), Emptiness::Required, now).await?;
+        let carved = self.carved_in(cidr).await?;
+        refuse_if_held(&blocks, carved.len(), force)?;
+        let (mut removed, mut left) = self.give_up(&Meant::Within(cidr), Emptiness::Required, now).await?;
+        removed.left.carved = carved.len();
+        left.extend(carved);
         self.drop_pool(name, cidr, &left).await?;
         Ok(removed)
     }
@@ -140,6 +146,11 @@ impl<D: Datastore> Ipam<D> {
 
     async fn settings(&mut self) -> Result<Settings, Error> {
         Ok(self.store.read(&[Want::Settings]).await?.pop().map(Answer::settings).unwrap_or_default())
+    }
+
+    async fn carved_in(&mut self, cidr: Cidr) -> Result<Vec<Cidr>, Error> {
+        let read = self.store.read(&[Want::CarvedCidrs(cidr)]).await?.pop();
+        Ok(read.map(Answer::cidrs).unwrap_or_default())
     }
 
     async fn blocks_in(
@@ -201,8 +212,8 @@ fn find<'a>(settings: &'a Settings, name: &str) -> Result<(Revision, &'a IpPool)
     found.map(|(revision, pool)| (*revision, pool)).ok_or(RemoveError::Missing)
 }
 
-fn refuse_if_held(blocks: &[(Revision, Block)], force: Force) -> Result<(), RemoveError> {
-    let mut held = Holdings::default();
+fn refuse_if_held(blocks: &[(Revision, Block)], carved: usize, force: Force) -> Result<(), RemoveError> {
+    let mut held = Holdings { carved, ..Holdings::default() };
     for (_, block) in blocks.iter().filter(|(_, block)| !block.is_empty()) {
         held.add(Holdings::of(block));
     }

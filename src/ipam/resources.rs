@@ -1,6 +1,7 @@
 //! Changing the resources that people write: one at a time, against the rules that hold between them.
 
 use super::attempt::CAS_ATTEMPTS_MAX;
+use super::ledger::Ledger;
 use super::selector::Selector;
 use super::{Error, Ipam};
 use crate::api::calico::{AllowedUse, IpPool};
@@ -153,15 +154,15 @@ impl<D: Datastore> Ipam<D> {
             let (other, other_cidr) = (other.name().to_owned(), other.spec.cidr);
             return Err(EditError::Rule(RuleBroken::Overlap { cidr, other, other_cidr }));
         }
-        let read = self.store.read(&[Want::BlockCidrs(cidr)]).await.map_err(Error::from)?.pop();
-        let blocks = read.map(Answer::cidrs).unwrap_or_default();
+        let ledger = Ledger::of(&mut self.store, cidr).await.map_err(EditError::Engine)?;
         let wanted = pool.spec.block_prefix();
-        let mut in_the_way = blocks.iter().filter(|block| block.prefix() != wanted);
+        let mut in_the_way = ledger.blocks().iter().filter(|block| block.prefix() != wanted);
         if let Some(example) = in_the_way.next().copied() {
             let count = in_the_way.count() + 1;
             return Err(EditError::Rule(RuleBroken::OtherBlocks { wanted, count, example }));
         }
-        batch.guards.push(Guard::NothingNewIn(cidr, blocks));
+        // What was carved out of a pool that was deleted by force lies in this one now.
+        batch.guards.extend(ledger.guard());
         batch.guards.extend(settings.pools.iter().map(|(revision, other)| unchanged(*revision, other)));
         Ok(())
     }

@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::api::calico::{BlockAffinity, IpamBlock};
-use crate::api::{Affinity, Resource};
-use crate::datastore::{Entry, Error, Key, Object, Revision, Takeover};
+use crate::api::{Affinity, HandleId, Resource};
+use crate::datastore::{Carved, Entry, Error, Key, Object, Revision, Takeover};
 use crate::net::Cidr;
 
 /// An affinity's file. Its owner may be too long for the name of its directory.
@@ -21,23 +21,34 @@ struct AffinityFile {
     affinity: BlockAffinity,
 }
 
-/// A takeover as it is stored, with the commit that wrote it.
+/// A record of our own as it is stored, with the commit that wrote it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct TakeoverFile {
+pub(super) struct OwnFile<T> {
     resource_version: String,
     #[serde(flatten)]
-    takeover: Takeover,
+    record: T,
 }
 
-impl TakeoverFile {
-    pub(super) fn new(revision: Revision, takeover: Takeover) -> Self {
-        Self { resource_version: revision.0.to_string(), takeover }
+/// A takeover as it is stored.
+pub(super) type TakeoverFile = OwnFile<Takeover>;
+
+impl<T> OwnFile<T> {
+    pub(super) fn new(revision: Revision, record: T) -> Self {
+        Self { resource_version: revision.0.to_string(), record }
     }
 
-    pub(super) fn into_parts(self) -> Option<(Revision, Takeover)> {
-        Some((parse_revision(&self.resource_version)?, self.takeover))
+    pub(super) fn into_parts(self) -> Option<(Revision, T)> {
+        Some((parse_revision(&self.resource_version)?, self.record))
     }
+}
+
+/// A record that stands under its handle, which the name of its file may have only a hash of.
+#[derive(Serialize, Deserialize)]
+struct OfHandle<T> {
+    handle: HandleId,
+    #[serde(flatten)]
+    record: T,
 }
 
 /// Writes the number of the commit that changes it into an object that carries one. A block carries its own.
@@ -48,7 +59,13 @@ pub(super) fn stamp(object: &mut Object, revision: Revision) {
         Object::Pool(resource) => resource.metadata.resource_version = version,
         Object::Reservation(resource) => resource.metadata.resource_version = version,
         Object::Node(resource) => resource.metadata.resource_version = version,
-        Object::Block(_) | Object::Affinity(_) | Object::Handle(_) | Object::Takeover(_) => {}
+        Object::Block(_)
+        | Object::Affinity(_)
+        | Object::Handle(_)
+        | Object::Takeover(_)
+        | Object::Carved(_)
+        | Object::Machine(_)
+        | Object::MachinesOf(_) => {}
     }
 }
 
@@ -63,6 +80,13 @@ pub(super) fn encode(key: &Key, object: &Object, revision: Revision) -> Vec<u8> 
         (_, Object::Reservation(resource)) => pretty(&**resource),
         (_, Object::Node(resource)) => pretty(&**resource),
         (_, Object::Takeover(takeover)) => pretty(&TakeoverFile::new(revision, takeover.clone())),
+        (_, Object::Carved(carved)) => pretty(&OwnFile::new(revision, carved.clone())),
+        (Key::Machine(handle), Object::Machine(machine)) => {
+            pretty(&OwnFile::new(revision, OfHandle { handle: handle.clone(), record: machine.clone() }))
+        }
+        (Key::MachinesOf(handle), Object::MachinesOf(machines)) => {
+            compact(&OwnFile::new(revision, OfHandle { handle: handle.clone(), record: machines.clone() }))
+        }
         (_, Object::Block(block)) => compact(&**block),
         (Key::Affinity(owner, cidr), Object::Affinity(affinity)) => compact(&AffinityFile {
             owner: owner.clone(),
@@ -158,6 +182,32 @@ pub(super) fn decode_takeover(
         }
         None => Err(damaged(path, "it has no numeric `resourceVersion`".to_owned())),
     }
+}
+
+/// Reads a network carved out of a pool.
+pub(super) fn decode_carved(path: &Path, cidr: Cidr, content: &[u8]) -> Result<Entry, Error> {
+    let (revision, carved) = own_parts::<Carved>(path, content)?;
+    Ok(Entry { key: Key::Carved(cidr), revision, object: carved.into() })
+}
+
+/// Reads a record that stands under its handle, of the key that `at` judges.
+pub(super) fn decode_of_handle<T: DeserializeOwned + Into<Object>>(
+    path: &Path,
+    content: &[u8],
+    key: fn(HandleId) -> Key,
+    at: impl Fn(&Key) -> bool,
+) -> Result<Entry, Error> {
+    let (revision, OfHandle { handle, record }) = own_parts::<OfHandle<T>>(path, content)?;
+    let key = key(handle);
+    if !at(&key) {
+        return Err(damaged(path, format!("it holds {key}")));
+    }
+    Ok(Entry { key, revision, object: record.into() })
+}
+
+fn own_parts<T: DeserializeOwned>(path: &Path, content: &[u8]) -> Result<(Revision, T), Error> {
+    let parts = decode::<OwnFile<T>>(path, content)?.into_parts();
+    parts.ok_or_else(|| damaged(path, "it has no numeric `resourceVersion`".to_owned()))
 }
 
 /// The number of a commit, as objects carry it.

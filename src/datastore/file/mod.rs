@@ -46,6 +46,7 @@ mod layout;
 mod lock;
 mod open_file;
 mod overlay;
+mod own;
 mod read;
 mod record;
 mod room;

@@ -4,7 +4,8 @@ use host_affine::api::calico::{Attribute, AttributeFields, IpPool, IpPoolSpec, I
 use host_affine::api::{Affinity, HandleId, HostName, ObjectMeta};
 use host_affine::clock::Timestamp;
 use host_affine::datastore::{
-    Answer, Batch, Commit, Datastore, Entry, Key, Object, Revision, Want, run_in_place,
+    Answer, Batch, Carved, CarvedFor, Commit, Datastore, Entry, Key, Machine, MachineAttachment, MachineRole,
+    Object, ProjectName, Revision, Want, run_in_place,
 };
 use host_affine::net::Cidr;
 
@@ -94,7 +95,7 @@ pub(super) fn plain(mut entry: Entry) -> Entry {
         Object::Pool(object) => clear(&mut object.metadata),
         Object::Reservation(object) => clear(&mut object.metadata),
         Object::Node(object) => clear(&mut object.metadata),
-        Object::Block(_) | Object::Affinity(_) | Object::Handle(_) | Object::Takeover(_) => {}
+        _ => {}
     }
     entry.revision = Revision(0);
     entry
@@ -102,4 +103,31 @@ pub(super) fn plain(mut entry: Entry) -> Entry {
 
 pub(super) fn objects<D: Datastore>(store: &mut D, want: Want) -> Vec<Entry> {
     ask(store, want).objects().into_iter().map(plain).collect()
+}
+
+/// A network carved out of a pool.
+pub(super) fn carved(name: &str) -> Carved {
+    let owner = CarvedFor::Allocation(ProjectName { project: "p/1".into(), name: name.into() });
+    Carved { pool: "a".into(), owner, since: Timestamp::from_nanos(1_790_000_000_000_000_000) }
+}
+
+/// A virtual machine with a pod.
+pub(super) fn machine(name: &str) -> Machine {
+    let attachment = MachineAttachment {
+        container_id: "c1".into(),
+        ifname: "eth0".into(),
+        role: MachineRole::Source,
+        pod: Some(format!("virt-launcher-{name}")),
+        node: host("n"),
+        boot: None,
+        netns: Some("/run/netns/x".into()),
+        since: Timestamp::from_nanos(1_790_000_000_000_000_000),
+    };
+    Machine {
+        network: "net".into(),
+        namespace: "prod".into(),
+        name: name.into(),
+        attachments: vec![attachment],
+        ownerless_since: None,
+    }
 }

@@ -157,5 +157,8 @@ fn check_json(object: &Object) {
         Object::Affinity(object) => same(object),
         Object::Handle(object) => same(object),
         Object::Takeover(object) => same(object),
+        Object::Carved(object) => same(object),
+        Object::Machine(object) => same(object),
+        Object::MachinesOf(object) => same(object),
     }
 }
