@@ -3,6 +3,7 @@
 //! No I/O and no decisions about addresses. Unknown fields are kept: other programs own them.
 
 pub mod calico;
+pub mod milo;
 mod names;
 mod resource;
 pub mod schema;
