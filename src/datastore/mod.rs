@@ -120,6 +120,12 @@ pub enum Want {
 pub enum Collection {
     /// The networks carved out of pools.
     Carved,
+    /// What only `ipam.miloapis.com` knows of pools.
+    PoolExtras,
+    /// The allocations that people made, of all projects.
+    Allocations,
+    /// The claims, of all projects.
+    Claims,
     /// The virtual machines.
     Machines,
 }
@@ -130,6 +136,9 @@ impl Collection {
     pub fn has(self, key: &Key) -> bool {
         match self {
             Collection::Carved => matches!(key, Key::Carved(_)),
+            Collection::PoolExtras => matches!(key, Key::PoolExtras(_)),
+            Collection::Allocations => matches!(key, Key::Allocation(_)),
+            Collection::Claims => matches!(key, Key::Claim(_)),
             Collection::Machines => matches!(key, Key::Machine(_)),
         }
     }

@@ -1,6 +1,6 @@
 use super::own::{Carved, Machine, MachinesOf, Takeover};
 use super::{Key, Revision};
-use crate::api::calico;
+use crate::api::{calico, milo};
 
 /// A stored object, as others write it too.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +23,12 @@ pub enum Object {
     Takeover(Takeover),
     /// A network carved out of a pool.
     Carved(Carved),
+    /// What only `ipam.miloapis.com` knows of a pool.
+    PoolExtras(Box<milo::PoolExtras>),
+    /// An allocation that people made.
+    Allocation(Box<milo::IpAllocation>),
+    /// A claim.
+    Claim(Box<milo::IpClaim>),
     /// A virtual machine.
     Machine(Machine),
     /// The machines of a container.
@@ -92,6 +98,9 @@ stored!(calico::BlockAffinity, Affinity, std::convert::identity, std::convert::i
 stored!(calico::IpamHandle, Handle, std::convert::identity, std::convert::identity);
 stored!(Takeover, Takeover, std::convert::identity, std::convert::identity);
 stored!(Carved, Carved, std::convert::identity, std::convert::identity);
+stored!(milo::PoolExtras, PoolExtras, Box::new, unbox);
+stored!(milo::IpAllocation, Allocation, Box::new, unbox);
+stored!(milo::IpClaim, Claim, Box::new, unbox);
 stored!(Machine, Machine, std::convert::identity, std::convert::identity);
 stored!(MachinesOf, MachinesOf, std::convert::identity, std::convert::identity);
 

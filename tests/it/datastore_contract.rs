@@ -13,6 +13,7 @@ use host_affine::api::calico::{
     AffinityState, BlockAffinity, IpReservation, IpReservationSpec, IpamBlock, IpamConfiguration,
     IpamConfigurationSpec, IpamHandle, Node, NodeSpec,
 };
+use host_affine::api::milo::PoolExtras;
 use host_affine::api::{Affinity, HandleId, ObjectMeta};
 use host_affine::clock::Timestamp;
 use host_affine::datastore::{
@@ -23,8 +24,8 @@ use host_affine::net::Cidr;
 
 use backends::{Backend, Between, InFiles, InMemory};
 use things::{
-    apply, ask, attribute, block, carved, cidr, commit, get, handle, holding, host, machine, objects, owner,
-    plain, pool, pool_key, refused, revision,
+    allocation, apply, ask, attribute, block, carved, cidr, claim, commit, get, handle, holding, host,
+    machine, objects, of_project, owner, plain, pool, pool_key, refused, revision,
 };
 
 macro_rules! contract {
@@ -71,6 +72,9 @@ fn what_was_created_is_read(backend: &mut impl Backend) {
             Takeover { network: "net".to_owned(), directory: "/d".to_owned(), modified: u64::MAX }.into(),
         ),
         (Key::Carved(cidr("10.0.1.0/24")), carved("a").into()),
+        (Key::PoolExtras("a/b ü".to_owned()), PoolExtras::default().into()),
+        (Key::Allocation(of_project("p/1", "web")), allocation("web").into()),
+        (Key::Claim(of_project("default", "web")), claim("web").into()),
         (Key::Machine(handle("net.vmi.prod.db")), machine("db").into()),
         (
             Key::MachinesOf(handle("net.c1")),
@@ -306,6 +310,10 @@ fn lists_are_in_the_order_of_their_keys(backend: &mut impl Backend) {
         let machine = machine(name);
         apply(backend.store(), |batch| batch.create(Key::Machine(handle(&name.replace('/', "_"))), machine));
     }
+    for (project, name) in [("b", "a"), ("a", "b"), ("a", "a"), ("../b", "a")] {
+        let key = Key::Allocation(of_project(project, name));
+        apply(backend.store(), |batch| batch.create(key, allocation(name)));
+    }
     for range in ["10.9.0.0/24", "10.10.0.0/24", "9.0.0.0/8"] {
         apply(backend.store(), |batch| batch.create(Key::Carved(cidr(range)), carved(range)));
     }
@@ -324,6 +332,7 @@ fn lists_are_in_the_order_of_their_keys(backend: &mut impl Backend) {
         Want::Nodes,
         Want::All(Collection::Carved),
         Want::All(Collection::Machines),
+        Want::All(Collection::Allocations),
     ] {
         let keys: Vec<Key> = objects(store, want.clone()).into_iter().map(|entry| entry.key).collect();
         assert!(keys.is_sorted() && keys.len() >= 3, "{want:?}: {keys:?}");

@@ -14,6 +14,12 @@ pub(super) const ROOM: &str = "ipam/room";
 pub(super) const TAKEOVERS: &str = "ipam/takeovers";
 /// The directory of networks carved out of pools.
 pub(super) const CARVED: &str = "ipam/carved";
+/// The directory of what only `ipam.miloapis.com` knows of pools.
+pub(super) const POOL_EXTRAS: &str = "ipam.miloapis.com/ippools";
+/// The directory of the projects' directories of allocations.
+pub(super) const ALLOCATIONS: &str = "ipam.miloapis.com/ipallocations";
+/// The directory of the projects' directories of claims.
+pub(super) const CLAIMS: &str = "ipam.miloapis.com/ipclaims";
 /// The directory of virtual machines.
 pub(super) const MACHINES: &str = "ipam/machines";
 /// The directory that leads from containers to their virtual machines.
@@ -54,6 +60,9 @@ pub(super) fn path(key: &Key) -> Option<String> {
         Key::Takeover(network) => json(TAKEOVERS, network),
         Key::Block(cidr) => block_path(*cidr),
         Key::Carved(cidr) => format!("{CARVED}/{}.json", stem(*cidr)),
+        Key::PoolExtras(name) => json(POOL_EXTRAS, name),
+        Key::Allocation(name) => json(&format!("{ALLOCATIONS}/{}", escape(&name.project)), &name.name),
+        Key::Claim(name) => json(&format!("{CLAIMS}/{}", escape(&name.project)), &name.name),
         Key::Machine(id) => json(MACHINES, id.as_str()),
         Key::MachinesOf(id) => json(MACHINES_OF, id.as_str()),
         Key::Affinity(owner, cidr) => format!("{}/{}.json", affinities_of(owner), stem(*cidr)),

@@ -63,7 +63,12 @@ impl FileStore {
             Key::Handle(id) => Ok(self.handle(id)?.map(|held| held.into_entry(id.clone()))),
             Key::Block(cidr) => Ok(self.block(*cidr)?.map(block_entry)),
             Key::Node(name) => self.node(name),
-            Key::Carved(_) | Key::Machine(_) | Key::MachinesOf(_) => self.own_record(key),
+            Key::Carved(_)
+            | Key::PoolExtras(_)
+            | Key::Allocation(_)
+            | Key::Claim(_)
+            | Key::Machine(_)
+            | Key::MachinesOf(_) => self.own_record(key),
             Key::Affinity(..) => {
                 let name = path(key).unwrap_or_default();
                 let Some(content) = self.content(&name)? else {

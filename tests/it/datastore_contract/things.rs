@@ -1,13 +1,14 @@
 //! What the tests store, and how they ask.
 
 use host_affine::api::calico::{Attribute, AttributeFields, IpPool, IpPoolSpec, IpamBlock, IpamHandle};
+use host_affine::api::milo::{IpAllocation, IpAllocationSpec, IpClaim};
 use host_affine::api::{Affinity, HandleId, HostName, ObjectMeta};
 use host_affine::clock::Timestamp;
 use host_affine::datastore::{
     Answer, Batch, Carved, CarvedFor, Commit, Datastore, Entry, Key, Machine, MachineAttachment, MachineRole,
     Object, ProjectName, Revision, Want, run_in_place,
 };
-use host_affine::net::Cidr;
+use host_affine::net::{Cidr, Family};
 
 pub(super) fn cidr(text: &str) -> Cidr {
     text.parse().expect(text)
@@ -95,6 +96,8 @@ pub(super) fn plain(mut entry: Entry) -> Entry {
         Object::Pool(object) => clear(&mut object.metadata),
         Object::Reservation(object) => clear(&mut object.metadata),
         Object::Node(object) => clear(&mut object.metadata),
+        Object::Allocation(object) => clear(&mut object.metadata),
+        Object::Claim(object) => clear(&mut object.metadata),
         _ => {}
     }
     entry.revision = Revision(0);
@@ -109,6 +112,22 @@ pub(super) fn objects<D: Datastore>(store: &mut D, want: Want) -> Vec<Entry> {
 pub(super) fn carved(name: &str) -> Carved {
     let owner = CarvedFor::Allocation(ProjectName { project: "p/1".into(), name: name.into() });
     Carved { pool: "a".into(), owner, since: Timestamp::from_nanos(1_790_000_000_000_000_000) }
+}
+
+/// The name of something in a project.
+pub(super) fn of_project(project: &str, name: &str) -> ProjectName {
+    ProjectName { project: project.into(), name: name.into() }
+}
+
+/// An allocation that somebody made.
+pub(super) fn allocation(name: &str) -> IpAllocation {
+    IpAllocation::new(name, IpAllocationSpec::new(Family::V4, "a"))
+}
+
+/// A claim.
+pub(super) fn claim(name: &str) -> IpClaim {
+    let spec = serde_json::json!({ "ipFamily": "IPv4", "prefixLength": 28, "poolRef": { "name": "a" } });
+    IpClaim::new(name, serde_json::from_value(spec).expect("a claim"))
 }
 
 /// A virtual machine with a pod.

@@ -158,6 +158,9 @@ fn check_json(object: &Object) {
         Object::Handle(object) => same(object),
         Object::Takeover(object) => same(object),
         Object::Carved(object) => same(object),
+        Object::PoolExtras(object) => same(object),
+        Object::Allocation(object) => same(object),
+        Object::Claim(object) => same(object),
         Object::Machine(object) => same(object),
         Object::MachinesOf(object) => same(object),
     }
