@@ -34,7 +34,7 @@ impl Capacity {
         let percent = match self.allocated.checked_mul(100) {
             Some(hundredfold) => hundredfold / self.total,
             // Such a total is a power of two: its seven lowest bits are zero, and what they cut off cannot count.
-            None => ((self.allocated >> 7) * 100 + ((self.allocated & 127) * 100 >> 7)) / (self.total >> 7),
+            None => ((self.allocated >> 7) * 100 + (((self.allocated & 127) * 100) >> 7)) / (self.total >> 7),
         };
         u8::try_from(percent).unwrap_or(99).min(99)
     }

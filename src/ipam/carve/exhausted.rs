@@ -18,7 +18,7 @@ pub struct Exhausted {
     /// The length of the largest network that is free. `None`: none is.
     pub largest_free_prefix: Option<u8>,
     /// What breaks the space up. `None`: whole networks of that length are taken, or the pool is smaller than one.
-    pub in_the_way: Option<InTheWay>,
+    pub in_the_way: Option<Box<InTheWay>>,
 }
 
 /// The network of the wanted length that lacks the fewest addresses, and who has those.
@@ -41,7 +41,7 @@ impl Exhausted {
             prefix,
             available: left.available,
             largest_free_prefix: left.largest_free_prefix,
-            in_the_way: in_the_way(pool, sorted, prefix),
+            in_the_way: in_the_way(pool, sorted, prefix).map(Box::new),
         }
     }
 }

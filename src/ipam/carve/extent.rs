@@ -75,7 +75,7 @@ pub enum Clash {
         /// What was asked for.
         asked: Cidr,
         /// The first that has some of it.
-        by: Extent,
+        by: Box<Extent>,
     },
 }
 
@@ -112,7 +112,7 @@ impl Extents {
             return Err(Clash::Outside { asked, pool: self.pool });
         }
         match self.sorted.get(self.place_of(asked)).filter(|extent| extent.cidr.overlaps(asked)) {
-            Some(by) => Err(Clash::Taken { asked, by: by.clone() }),
+            Some(by) => Err(Clash::Taken { asked, by: Box::new(by.clone()) }),
             None => Ok(()),
         }
     }
