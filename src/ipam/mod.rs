@@ -11,6 +11,7 @@ mod assign;
 mod attempt;
 mod audit;
 mod block;
+pub mod carve;
 mod check;
 mod config;
 mod configure;

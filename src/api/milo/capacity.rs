@@ -1,3 +1,4 @@
+use super::PoolCapacity;
 use crate::net::Cidr;
 
 /// How much of a pool is carved out. Exact up to 2^128 - 1 addresses; `::/0`, which no pool can be since it holds the
@@ -15,6 +16,15 @@ pub struct Capacity {
 }
 
 impl Capacity {
+    /// As that API counts: each number stops at the largest of its type, and the difference is that of what is left. So
+    /// a large pool of IPv6 shows nothing available once 2^63 addresses are carved out.
+    #[must_use]
+    pub fn saturated(&self) -> PoolCapacity {
+        let stop = |count: u128| i64::try_from(count).unwrap_or(i64::MAX);
+        let (total, allocated) = (stop(self.total), stop(self.allocated));
+        PoolCapacity { total, allocated, available: total - allocated }
+    }
+
     /// The part that is carved out, in percent, rounded down.
     #[must_use]
     pub fn utilization_percent(&self) -> u8 {
@@ -24,7 +34,7 @@ impl Capacity {
         let percent = match self.allocated.checked_mul(100) {
             Some(hundredfold) => hundredfold / self.total,
             // Such a total is a power of two: its seven lowest bits are zero, and what they cut off cannot count.
-            None => ((self.allocated >> 7) * 100 + ((self.allocated & 127) * 100 >> 7)) / (self.total >> 7),
+            None => ((self.allocated >> 7) * 100 + (((self.allocated & 127) * 100) >> 7)) / (self.total >> 7),
         };
         u8::try_from(percent).unwrap_or(99).min(99)
     }

@@ -20,7 +20,10 @@ pub use capacity::{Capacity, Slots};
 pub use condition::{Condition, ConditionStatus, set_condition};
 pub use ip_allocation::{AllocationPhase, IpAllocation, IpAllocationSpec, IpAllocationStatus};
 pub use ip_claim::{ClaimPhase, IpClaim, IpClaimSpec, IpClaimStatus};
-pub use ip_pool::{AllocationRules, IpPool, IpPoolSpec, IpPoolStatus, OutOfBounds, PoolPhase};
+pub use ip_pool::{
+    AllocationRules, ExactCapacity, IpPool, IpPoolSpec, IpPoolStatus, OutOfBounds, PoolCapacity, PoolPhase,
+    PoolSlots,
+};
 pub use names::{BLOCK_NAME_PREFIX, allocation_of_claim, block_of_name, name_of_block};
 pub use pool_extras::PoolExtras;
 pub use pool_selector::{LabelRequirement, PoolSelector, SelectorOperator};

@@ -1,7 +1,7 @@
 use super::{PREFIX_LENGTH_ANNOTATION, PoolExtras, REQUESTED_CIDR_ANNOTATION};
 use crate::api::ObjectMeta;
 use crate::api::calico;
-use crate::api::validate::{Path, Problem};
+use crate::api::validate::{Problem, annotation as path};
 use crate::net::{Cidr, Family, parse_address};
 
 /// What the annotations of an allocation or a claim ask for.
@@ -45,11 +45,6 @@ impl SizeAsked {
             .or_else(|| extras.allocation.as_ref()?.only())
             .unwrap_or_else(|| pool.block_prefix().max(pool.cidr.prefix()))
     }
-}
-
-/// Where an annotation stands.
-pub(in crate::api) fn path(annotation: &str) -> Path {
-    Path::root().key("metadata").key("annotations").key(annotation)
 }
 
 fn parse_length(text: &str, family: Family) -> Result<SizeAsked, String> {

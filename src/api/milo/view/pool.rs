@@ -1,5 +1,5 @@
 use crate::api::calico::{self, AssignmentMode};
-use crate::api::milo::ip_pool::{ExactCapacity, PoolCapacity, PoolSlots};
+use crate::api::milo::ip_pool::{ExactCapacity, PoolSlots};
 use crate::api::milo::{
     Capacity, Condition, IpPool, IpPoolSpec, IpPoolStatus, LAST_APPLIED_ANNOTATION, PoolExtras, PoolPhase,
     Slots,
@@ -86,7 +86,7 @@ impl PoolRecord {
             phase: PoolPhase::Ready,
             allocated_cidr: cidr,
             ip_family: cidr.family(),
-            capacity: saturated(capacity),
+            capacity: capacity.saturated(),
             exact_capacity: ExactCapacity {
                 total: capacity.total.to_string(),
                 allocated: capacity.allocated.to_string(),
@@ -127,13 +127,6 @@ impl PoolRecord {
         }
         conditions
     }
-}
-
-/// As that API counts: each number stops at the largest of its type, and the difference is that of what is left.
-fn saturated(capacity: &Capacity) -> PoolCapacity {
-    let stop = |count: u128| i64::try_from(count).unwrap_or(i64::MAX);
-    let (total, allocated) = (stop(capacity.total), stop(capacity.allocated));
-    PoolCapacity { total, allocated, available: total - allocated }
 }
 
 #[cfg(test)]

@@ -103,3 +103,13 @@ fn a_pool_that_cannot_serve_pods_says_why() {
     );
     assert_eq!(told["slots"], json!({ "prefixLength": 26, "total": "4", "free": "0", "broken": "4" }));
 }
+
+#[test]
+fn what_is_shown_may_be_applied_again() {
+    for manifest in [root(), manifest(json!({ "parentPoolRef": { "name": "top" }, "prefixLength": 24 }))] {
+        let record = PoolRecord::from_manifest(&manifest, cidr(), None);
+        let capacity = Capacity { total: 256, allocated: 0, available: 256, largest_free_prefix: Some(24) };
+        let shown = serde_json::to_value(record.to_resource(&capacity, &WHOLE)).expect("JSON");
+        assert_eq!(crate::api::validate::check_object(&crate::api::schema::milo::IP_POOL, &shown), []);
+    }
+}
