@@ -57,6 +57,7 @@ fn code(error: &Error) -> Code {
         | Error::Cooling { .. }
         | Error::HoldsAnother { .. }
         | Error::HandleFull { .. }
+        | Error::CarvedOut { .. }
         | Error::GatewayTaken { .. } => Code::AddressTaken,
         Error::KeptBack { .. } => Code::AddressReserved,
         Error::StrictAffinity { .. } => Code::StrictAffinity,

@@ -1,6 +1,6 @@
 //! What one attempt is about to change: objects as they were read, what is to become of them, and the batch of it all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::affinity::may_go;
 use super::block::Block;
@@ -18,6 +18,8 @@ pub(super) struct Draft {
     affinities: BTreeMap<Key, Op>,
     room: Vec<RoomHint>,
     rests_on: BTreeMap<Key, Option<Revision>>,
+    /// What pools of new blocks were carved out of their parents as.
+    enclosing: BTreeSet<Cidr>,
 }
 
 #[derive(Debug)]
@@ -58,6 +60,11 @@ impl Draft {
     pub(super) fn create_block(&mut self, block: Block) {
         let made = Some(block.clone());
         self.blocks.insert(block.cidr(), BlockDraft { revision: None, block, made, delete: false });
+    }
+
+    /// New blocks may lie in these: their pools were carved out of others as such.
+    pub(super) fn lies_in(&mut self, enclosing: &[Cidr]) {
+        self.enclosing.extend(enclosing);
     }
 
     /// Gives a block up altogether.
@@ -204,7 +211,8 @@ impl Draft {
         let affinities = self.affinities.iter().filter(|(key, _)| !goes_later(key));
         let affinities = affinities.map(|(key, op)| (key.clone(), op.clone())).collect();
         let settings = self.settings.clone();
-        (!blocks.is_empty()).then(|| Draft { settings, blocks, affinities, ..Draft::default() })
+        let enclosing = self.enclosing.clone();
+        (!blocks.is_empty()).then(|| Draft { settings, blocks, affinities, enclosing, ..Draft::default() })
     }
 
     /// The batch, in the order that is safe to stop in: what others refer to first; a handle that grows before its
@@ -226,7 +234,8 @@ impl Draft {
                 (Some(revision), false) => batch.update(key, revision, draft.block.wire().clone()),
                 (None, false) => {
                     // A pool may have been replaced meanwhile, and its range cut into blocks of another size.
-                    batch.guards.push(Guard::NothingNewIn(cidr, Vec::new()));
+                    let around = self.enclosing.iter().copied().filter(|outer| outer.contains(cidr));
+                    batch.guards.push(Guard::NothingNewIn(cidr, around.collect()));
                     batch.create(key, draft.block.wire().clone());
                 }
             }

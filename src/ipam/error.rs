@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::pools::{ChoiceError, Ineligible};
 use crate::api::{Affinity, HandleId, HostName, InvalidName};
-use crate::datastore::{self, Class};
+use crate::datastore::{self, CarvedFor, Class};
 use crate::net::{Cidr, Family};
 
 /// Why the engine did not do what it was asked. Unless a variant says otherwise, nothing was changed.
@@ -91,6 +91,18 @@ pub enum Error {
         block: Cidr,
         /// What forbids it.
         limit: Limit,
+    },
+    /// An address was asked for whose block cannot be made: some of it was carved out for somebody.
+    #[error("{address} cannot be given: {carved} of its block {block} is carved out for {by}")]
+    CarvedOut {
+        /// The address.
+        address: IpAddr,
+        /// The block it would lie in.
+        block: Cidr,
+        /// What was carved out.
+        carved: Cidr,
+        /// For whom.
+        by: Box<CarvedFor>,
     },
     /// The attachment holds another address of the family than the one asked for.
     #[error("{asked} refused: this attachment already holds {held}")]
@@ -257,6 +269,7 @@ impl Error {
             | Error::KeptBack { .. }
             | Error::StrictAffinity { .. }
             | Error::NoNewBlock { .. }
+            | Error::CarvedOut { .. }
             | Error::HoldsAnother { .. }
             | Error::HandleFull { .. }
             | Error::PoolsOverlap { .. }

@@ -16,18 +16,24 @@ pub(super) struct Ledger {
     /// Blocks first.
     seen: Vec<Cidr>,
     blocks: usize,
+    /// The pool itself, where it is a child, and its parents that are.
+    enclosing: Vec<Cidr>,
     taken: AddrSet,
 }
 
 impl Ledger {
-    /// Reads what is carved out of a network.
-    pub(super) async fn of<D: Datastore>(store: &mut D, network: Cidr) -> Result<Self, Error> {
+    /// Reads what is carved out of a network of a pool. What the pool itself was carved out of its parents as is around
+    /// it, and in nobody's way.
+    pub(super) async fn of<D: Datastore>(store: &mut D, pool: Cidr, network: Cidr) -> Result<Self, Error> {
         let mut ledger = Self { network: Some(network), ..Self::default() };
         let wants = [Want::BlockCidrs(network), Want::CarvedCidrs(network)];
         let mut answers = store.read(&wants).await?.into_iter().map(Answer::cidrs);
         ledger.seen = answers.next().unwrap_or_default();
         ledger.blocks = ledger.seen.len();
-        ledger.seen.extend(answers.next().unwrap_or_default());
+        let carved = answers.next().unwrap_or_default();
+        let (enclosing, inside) = carved.into_iter().partition(|cidr| cidr.contains(pool));
+        ledger.enclosing = enclosing;
+        ledger.seen.extend::<Vec<Cidr>>(inside);
         for cidr in &ledger.seen {
             ledger.taken.insert_cidr(*cidr);
         }
@@ -54,13 +60,24 @@ impl Ledger {
         &self.seen
     }
 
+    /// What the pool and its parents were carved out as.
+    pub(super) fn enclosing(&self) -> &[Cidr] {
+        &self.enclosing
+    }
+
     /// Those of them that are blocks.
     pub(super) fn blocks(&self) -> &[Cidr] {
         self.seen.get(..self.blocks).unwrap_or_default()
     }
 
+    /// Those of them that are not blocks.
+    pub(super) fn carved(&self) -> &[Cidr] {
+        self.seen.get(self.blocks..).unwrap_or_default()
+    }
+
     /// That nothing was carved out of the network since.
     pub(super) fn guard(&self) -> Option<Guard> {
-        self.network.map(|network| Guard::NothingNewIn(network, self.seen.clone()))
+        let seen = self.seen.iter().chain(&self.enclosing).copied().collect();
+        self.network.map(|network| Guard::NothingNewIn(network, seen))
     }
 }

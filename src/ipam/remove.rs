@@ -7,7 +7,10 @@ use super::{Block, Error, Ipam, owner};
 use crate::api::HostName;
 use crate::api::calico::IpPool;
 use crate::clock::Timestamp;
-use crate::datastore::{Answer, Batch, Commit, Datastore, Guard, Key, Revision, Settings, Want};
+use crate::datastore::{
+    Answer, Batch, Carved, CarvedFor, Collection, Commit, Datastore, Entry, Guard, Key, Revision, Settings,
+    Want,
+};
 use crate::net::Cidr;
 
 /// What blocks hold.
@@ -118,11 +121,11 @@ impl<D: Datastore> Ipam<D> {
         let (_, pool) = find(&settings, name)?;
         let cidr = pool.spec.cidr;
         let blocks = self.blocks_in(cidr, &settings, now).await?;
-        refuse_if_held(&blocks, self.carved_in(cidr).await?.len(), force)?;
+        refuse_if_held(&blocks, self.carved_in(name, cidr).await?.len(), force)?;
         self.switch_off(name).await?;
         // Whoever was faster than the switch has an address now.
         let blocks = self.blocks_in(cidr, &settings, now).await?;
-        let carved = self.carved_in(cidr).await?;
+        let carved = self.carved_in(name, cidr).await?;
         refuse_if_held(&blocks, carved.len(), force)?;
         let (mut removed, mut left) = self.give_up(&Meant::Within(cidr), Emptiness::Required, now).await?;
         removed.left.carved = carved.len();
@@ -148,9 +151,17 @@ impl<D: Datastore> Ipam<D> {
         Ok(self.store.read(&[Want::Settings]).await?.pop().map(Answer::settings).unwrap_or_default())
     }
 
-    async fn carved_in(&mut self, cidr: Cidr) -> Result<Vec<Cidr>, Error> {
-        let read = self.store.read(&[Want::CarvedCidrs(cidr)]).await?.pop();
-        Ok(read.map(Answer::cidrs).unwrap_or_default())
+    async fn carved_in(&mut self, name: &str, cidr: Cidr) -> Result<Vec<Cidr>, Error> {
+        let read = self.store.read(&[Want::All(Collection::Carved)]).await?.pop();
+        let inside = |entry: Entry| match entry.key {
+            Key::Carved(carved) if cidr.contains(carved) => {
+                let owner = entry.into::<Carved>().owner;
+                // The pool itself is carved out of its parent, not of itself.
+                (owner != CarvedFor::ChildPool(name.to_owned())).then_some(carved)
+            }
+            _ => None,
+        };
+        Ok(read.map(Answer::objects).unwrap_or_default().into_iter().filter_map(inside).collect())
     }
 
     async fn blocks_in(
@@ -194,12 +205,41 @@ impl<D: Datastore> Ipam<D> {
             if let Some((at, _)) = settings.reservations.iter().find(|(_, stored)| stored.name() == own) {
                 batch.delete(Key::Reservation(own), *at);
             }
-            batch.guards.push(Guard::NothingNewIn(cidr, left.to_vec()));
+            self.drop_face(name, cidr, left, &mut batch).await?;
             if self.store.commit(batch).await.map_err(Error::from)? == Commit::Applied {
                 return Ok(());
             }
         }
         Err(contended().into())
+    }
+}
+
+impl<D: Datastore> Ipam<D> {
+    /// What only the other group knows of a pool goes with it, and what it was carved out of its parent as.
+    async fn drop_face(
+        &mut self,
+        name: &str,
+        cidr: Cidr,
+        left: &[Cidr],
+        batch: &mut Batch,
+    ) -> Result<(), Error> {
+        let extras = Key::PoolExtras(name.to_owned());
+        let wants = [Want::Object(extras.clone()), Want::CarvedCidrs(cidr), Want::Object(Key::Carved(cidr))];
+        let mut answers = self.store.read(&wants).await?.into_iter();
+        if let Some(entry) = answers.next().and_then(Answer::object) {
+            batch.delete(extras, entry.revision);
+        }
+        let carved = answers.next().map(Answer::cidrs).unwrap_or_default();
+        let mut seen = left.to_vec();
+        seen.extend(carved.into_iter().filter(|outer| outer.contains(cidr)));
+        if let Some(entry) = answers.next().and_then(Answer::object) {
+            let revision = entry.revision;
+            if entry.into::<Carved>().owner == CarvedFor::ChildPool(name.to_owned()) {
+                batch.delete(Key::Carved(cidr), revision);
+            }
+        }
+        batch.guards.push(Guard::NothingNewIn(cidr, seen));
+        Ok(())
     }
 }
 

@@ -153,9 +153,12 @@ impl<D: Datastore> Ipam<D> {
         cidr: Cidr,
     ) -> Result<(), Error> {
         // What is carved out for others is nobody's block; host-local's address in it is given out by neither.
-        if !Ledger::of(&mut self.store, cidr).await?.is_free(cidr) {
+        let pool = policy.pool_of(cidr).map_or(cidr, |pool| pool.spec.cidr);
+        let ledger = Ledger::of(&mut self.store, pool, cidr).await?;
+        if !ledger.is_free(cidr) {
             return Ok(());
         }
+        draft.lies_in(ledger.enclosing());
         let me = policy.affinity();
         let wants = [Want::Affinities(me.clone()), Want::Object(Key::Affinity(me.clone(), cidr))];
         let mut answers = self.store.read(&wants).await?.into_iter();

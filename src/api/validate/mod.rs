@@ -38,7 +38,7 @@ impl Problem {
     }
 
     /// A problem of a field of the specification.
-    pub(super) fn spec(field: &str, reason: impl Into<String>) -> Self {
+    pub fn spec(field: &str, reason: impl Into<String>) -> Self {
         Self::new(Path::root().key("spec").key(field), reason)
     }
 }

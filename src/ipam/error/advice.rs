@@ -46,6 +46,7 @@ impl Error {
             Error::OutsidePools { .. } => "ask for an address in one of these pools, or add a pool".into(),
             Error::Taken { .. } => "ask for another address, or delete its holder first".into(),
             Error::Cooling { .. } => "ask again later, or for another address".into(),
+            Error::CarvedOut { .. } => "ask for another address, or delete what was carved out".into(),
             Error::KeptBack { .. } => "ask for another address".into(),
             Error::HandleFull { .. } => "release what the handle has, or ask for that; nothing was changed".into(),
             Error::HoldsAnother { .. } => "delete the attachment first; nothing was changed".into(),

@@ -21,7 +21,7 @@ impl<D: Datastore> Search<'_, D> {
         owner: Option<&Affinity>,
     ) -> Result<Option<Found>, Error> {
         for area in areas {
-            let mut ledger = self.ledger(area.pool.cidr).await?;
+            let mut ledger = self.ledger(area.pool.cidr, area.pool.cidr).await?;
             loop {
                 let mut passed = area.unusable.clone();
                 passed.extend(ledger.taken());
@@ -105,8 +105,9 @@ impl<D: Datastore> Search<'_, D> {
     }
 
     /// What is carved out of a network: what the store has, and the blocks that are drafted.
-    pub(super) async fn ledger(&mut self, network: Cidr) -> Result<Ledger, Error> {
-        let mut ledger = Ledger::of(self.store, network).await?;
+    pub(super) async fn ledger(&mut self, pool: Cidr, network: Cidr) -> Result<Ledger, Error> {
+        let mut ledger = Ledger::of(self.store, pool, network).await?;
+        self.draft.lies_in(ledger.enclosing());
         for block in self.draft.blocks() {
             ledger.take(block.cidr());
         }

@@ -185,7 +185,10 @@ impl<D: Datastore> Search<'_, D> {
     /// What stands where a block was claimed that was not found.
     async fn room_for_claimed(&mut self, areas: &[Area], cidr: Cidr) -> Result<Space, Error> {
         let fits = |area: &Area| area.pool.cidr.contains(cidr) && area.pool.block_prefix == cidr.prefix();
-        let stored = Ledger::of(self.store, cidr).await?;
+        let pool =
+            areas.iter().find(|area| area.pool.cidr.contains(cidr)).map_or(cidr, |area| area.pool.cidr);
+        let stored = Ledger::of(self.store, pool, cidr).await?;
+        self.draft.lies_in(stored.enclosing());
         let drafted = self.draft.blocks().any(|block| block.cidr().overlaps(cidr));
         Ok(match stored.extents() {
             [] if !drafted && areas.iter().any(fits) => Space::Free,

@@ -1,6 +1,7 @@
 //! The engine's promises, over a store in memory and over stores that are interrupted.
 
 mod build;
+mod carve;
 #[path = "../../support/choices.rs"]
 mod choices;
 #[path = "../../support/effect.rs"]
