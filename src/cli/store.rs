@@ -15,7 +15,7 @@ use crate::cni::config::{
 use crate::cni::env::{Call, Verb};
 use crate::datastore::file::{Access, Durability, FileStore, IfAbsent, Options};
 use crate::datastore::memory::Memory;
-use crate::datastore::{self, Answer as Read, Batch, Commit, Datastore, Want};
+use crate::datastore::{self, Answer as Read, Batch, Commit, Datastore, Derived, Inspect, Visit, Want};
 use crate::ipam::{Host, Ipam, Trial};
 
 /// Names a store, for those who do not want to repeat `--datastore`.
@@ -185,6 +185,29 @@ impl Datastore for Store {
         match self {
             Store::File(store) => store.is_one_machine(),
             Store::Absent(store) => store.is_one_machine(),
+        }
+    }
+}
+
+impl Inspect for Store {
+    async fn each_block(&mut self, visit: &mut dyn FnMut(Visit)) -> Result<(), datastore::Error> {
+        match self {
+            Store::File(store) => store.each_block(visit).await,
+            Store::Absent(_) => Ok(()),
+        }
+    }
+
+    async fn derived(&mut self) -> Result<Vec<Derived>, datastore::Error> {
+        match self {
+            Store::File(store) => store.derived().await,
+            Store::Absent(_) => Ok(Vec::new()),
+        }
+    }
+
+    async fn rebuild(&mut self) -> Result<Vec<String>, datastore::Error> {
+        match self {
+            Store::File(store) => store.rebuild().await,
+            Store::Absent(_) => Ok(Vec::new()),
         }
     }
 }

@@ -12,6 +12,7 @@ mod others;
 mod patch;
 mod release;
 mod replace;
+mod scale;
 mod show;
 mod store;
 mod support;

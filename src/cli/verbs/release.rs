@@ -68,7 +68,7 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Release) -> Result<A
     let (mut ipam, note) = context.open_to_change()?;
     let mut answer = Answer { notes: note.into_iter().collect(), ..Answer::default() };
     let meant = if given.is_empty() {
-        let survey = run_in_place(ipam.survey(context.clock.now()))?;
+        let survey = context.survey(&mut ipam)?;
         chosen(&survey, args)?
     } else {
         let whatever = |address| Assignment { address, sequence: None, handle: None };

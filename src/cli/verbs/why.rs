@@ -21,7 +21,7 @@ struct Verdict {
 }
 
 /// Serves it.
-pub(in crate::cli) fn run(context: &Context<'_>, args: &Why) -> Result<Answer, Error> {
+pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Why) -> Result<Answer, Error> {
     let this = context.this_host()?;
     let named = args.node.as_ref().map(HostName::new).transpose().map_err(crate::ipam::Error::from)?;
     let host = match (named, this) {
@@ -38,7 +38,7 @@ pub(in crate::cli) fn run(context: &Context<'_>, args: &Why) -> Result<Answer, E
     };
     let (mut ipam, note) = context.open_to_read()?;
     let now = context.clock.now();
-    let survey = run_in_place(ipam.survey(now))?;
+    let survey = context.survey(&mut ipam)?;
     let held = args.pod.as_deref().map(|pod| held_by(&survey, pod)).unwrap_or_default();
     let mut verdicts = Vec::new();
     for family in Family::BOTH {

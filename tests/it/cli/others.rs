@@ -99,22 +99,31 @@ fn counts_are_printed_for_prometheus() {
     store.run(&["ipam", "metrics"]).prints(
         0,
         "
-# HELP host_affine_pool_addresses Addresses of a pool, by what they are: in use, reserved or free.
 # TYPE host_affine_pool_addresses gauge
+# UNIT host_affine_pool_addresses addresses
+# HELP host_affine_pool_addresses Addresses of a pool, by what they are: in use, reserved or free.
 host_affine_pool_addresses{pool=\"small\",cidr=\"10.88.0.0/29\",state=\"in_use\"} 2
 host_affine_pool_addresses{pool=\"small\",cidr=\"10.88.0.0/29\",state=\"reserved\"} 0
 host_affine_pool_addresses{pool=\"small\",cidr=\"10.88.0.0/29\",state=\"free\"} 6
-# HELP host_affine_pool_blocks Blocks of a pool that exist.
 # TYPE host_affine_pool_blocks gauge
+# UNIT host_affine_pool_blocks blocks
+# HELP host_affine_pool_blocks Blocks of a pool that exist.
 host_affine_pool_blocks{pool=\"small\",cidr=\"10.88.0.0/29\"} 1
-# HELP host_affine_host_blocks Blocks that are affine to a host.
 # TYPE host_affine_host_blocks gauge
+# UNIT host_affine_host_blocks blocks
+# HELP host_affine_host_blocks Blocks that are affine to a host.
 host_affine_host_blocks{host=\"n1\"} 1
 host_affine_host_blocks{host=\"n2\"} 0
-# HELP host_affine_host_borrowed_addresses Addresses that a host uses from blocks of others.
 # TYPE host_affine_host_borrowed_addresses gauge
+# UNIT host_affine_host_borrowed_addresses addresses
+# HELP host_affine_host_borrowed_addresses Addresses that a host uses from blocks of others.
 host_affine_host_borrowed_addresses{host=\"n1\"} 0
 host_affine_host_borrowed_addresses{host=\"n2\"} 1
+# TYPE host_affine_unreadable_blocks gauge
+# UNIT host_affine_unreadable_blocks blocks
+# HELP host_affine_unreadable_blocks Blocks whose files cannot be read, and which no other metric counts.
+host_affine_unreadable_blocks 0
+# EOF
 ",
     );
 }
