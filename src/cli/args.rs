@@ -107,7 +107,9 @@ Singular, plural and short names work, in any case.
 Examples:
   host-affine get ippools
   host-affine get ippool pods -o yaml
-  host-affine get ipamblock 10.88.0.0/26 -o json")]
+  host-affine get ipamblock 10.88.0.0/26 -o json
+  host-affine get nodes -l zone=north,gpu!=none
+  host-affine get ippools --field-selector=spec.disabled=true")]
 pub(super) struct Get {
     /// The kind, or KIND/NAME
     #[arg(value_name = "KIND")]
@@ -115,6 +117,12 @@ pub(super) struct Get {
     /// The names; without any, all
     #[arg(value_name = "NAME")]
     pub(super) names: Vec<String>,
+    /// Only those with these labels: kubectl's `zone=north,!gpu`, or a selector of Calico
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "names")]
+    pub(super) selector: Option<String>,
+    /// Only those with these fields, such as metadata.name=pods,spec.disabled!=true
+    #[arg(long, value_name = "FIELDS", conflicts_with = "names")]
+    pub(super) field_selector: Option<String>,
 }
 
 /// Print resources in full, with what of them is in use

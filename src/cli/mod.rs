@@ -5,6 +5,7 @@
 
 mod args;
 mod error;
+mod filter;
 mod kinds;
 mod liveness;
 mod manifest;
