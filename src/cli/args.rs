@@ -92,6 +92,7 @@ impl Verb {
                 IpamVerb::Why(_) => "ipam why",
                 IpamVerb::Configure(_) => "ipam configure",
                 IpamVerb::Split(_) => "ipam split",
+                IpamVerb::Migrate(_) => "ipam migrate",
                 IpamVerb::Metrics(_) => "ipam metrics",
             },
         }
@@ -308,6 +309,7 @@ pub(super) enum IpamVerb {
     Why(Why),
     Configure(Configure),
     Split(Split),
+    Migrate(Migrate),
     Metrics(Metrics),
 }
 
@@ -430,6 +432,33 @@ pub(super) struct Split {
     /// The pool, by its range
     #[arg(long, value_name = "CIDR")]
     pub(super) cidr: Option<String>,
+    /// Do not ask
+    #[arg(short, long)]
+    pub(super) yes: bool,
+}
+
+/// Take over the addresses that another plugin recorded, so that containers keep them
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The first ADD of a network in host-local's words does the same by itself. Each network has a directory of its name in
+host-local's, by default /var/lib/cni/networks; the directory of one network may be given as well. Pools come from the
+network's configuration (--conf, or in /etc/cni/net.d), else from the store. The records themselves stay.
+
+Exits with 1 when somebody else has one of the addresses.
+
+Examples:
+  host-affine ipam migrate --from-host-local=/var/lib/cni/networks --dry-run
+  host-affine ipam migrate --from-host-local=/var/lib/cni/networks --network=pods --conf=/etc/cni/net.d/10-pods.conflist")]
+pub(super) struct Migrate {
+    /// host-local's directory
+    #[arg(long, value_name = "DIR")]
+    pub(super) from_host_local: PathBuf,
+    /// Only this network; or, where DIR is that of one network, its name
+    #[arg(long, value_name = "NAME")]
+    pub(super) network: Option<String>,
+    /// Say what would be taken over, and change nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
     /// Do not ask
     #[arg(short, long)]
     pub(super) yes: bool,

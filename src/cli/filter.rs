@@ -123,7 +123,10 @@ fn requirement(part: &str) -> Option<String> {
             _ => return None,
         };
         let quoted: Option<Vec<_>> = values.split(',').map(quoted).collect();
-        return words.next().is_none().then_some(())
+        return words
+            .next()
+            .is_none()
+            .then_some(())
             .and(quoted)
             .map(|values| format!("{label} {operator} {{{}}}", values.join(", ")));
     }
@@ -215,7 +218,11 @@ mod tests {
             (name, json!({ "metadata": { "name": name, "labels": labels }, "spec": spec }))
         };
         let pools = [
-            pool("a", json!({ "zone": "north", "gpu": "none" }), json!({ "cidr": "10.0.0.0/16", "blockSize": 26 })),
+            pool(
+                "a",
+                json!({ "zone": "north", "gpu": "none" }),
+                json!({ "cidr": "10.0.0.0/16", "blockSize": 26 }),
+            ),
             pool("b", json!({ "zone": "south" }), json!({ "cidr": "10.1.0.0/16", "disabled": true })),
             pool("c", Value::Null, json!({ "allowedUses": ["Workload", "Tunnel"] })),
         ];

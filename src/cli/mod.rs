@@ -252,6 +252,7 @@ fn serve(args: &Args, world: &World<'_>, stdin: &mut dyn Read, err: &mut dyn Wri
             IpamVerb::Gc(gc) => verbs::gc::run(context, gc),
             IpamVerb::Why(why) => verbs::why::run(context, why),
             IpamVerb::Split(split) => verbs::split::run(context, split),
+            IpamVerb::Migrate(migrate) => verbs::migrate::run(context, migrate),
             IpamVerb::Metrics(_) => verbs::metrics::run(context),
             IpamVerb::Configure(configure) => verbs::configure::run(context, configure),
         },

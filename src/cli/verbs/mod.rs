@@ -11,6 +11,7 @@ pub(super) mod explain;
 pub(super) mod gc;
 pub(super) mod get;
 pub(super) mod metrics;
+pub(super) mod migrate;
 pub(super) mod patch;
 pub(super) mod release;
 pub(super) mod replace;

@@ -169,7 +169,9 @@ error: there is no kind `pods`
 #[test]
 fn labels_and_fields_choose_what_is_listed() {
     let store = Store::new();
-    for (name, labels) in [("n1", json!({ "zone": "north" })), ("n2", json!({ "zone": "south", "gpu": "yes" }))] {
+    for (name, labels) in
+        [("n1", json!({ "zone": "north" })), ("n2", json!({ "zone": "south", "gpu": "yes" }))]
+    {
         let mut node = super::support::resource("Node", name, &json!({}));
         node["metadata"]["labels"] = labels;
         store.run_with(&["apply", "-f", "-"], &node.to_string()).exits(0);
