@@ -93,6 +93,7 @@ impl Verb {
                 IpamVerb::Configure(_) => "ipam configure",
                 IpamVerb::Split(_) => "ipam split",
                 IpamVerb::Migrate(_) => "ipam migrate",
+                IpamVerb::Map(_) => "ipam map",
                 IpamVerb::Metrics(_) => "ipam metrics",
             },
         }
@@ -310,6 +311,7 @@ pub(super) enum IpamVerb {
     Configure(Configure),
     Split(Split),
     Migrate(Migrate),
+    Map(Map),
     Metrics(Metrics),
 }
 
@@ -462,6 +464,22 @@ pub(super) struct Migrate {
     /// Do not ask
     #[arg(short, long)]
     pub(super) yes: bool,
+}
+
+/// Draw pools as maps: which host has what, and how full it is
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+What is near in a pool is near on its map, which follows a Hilbert curve. -o is text, svg or html: one picture, or a page
+that names what is pointed at. Also json and yaml: the same places, for those who draw their own.
+
+Examples:
+  host-affine ipam map
+  host-affine ipam map --pool=pods -o svg > pods.svg
+  host-affine ipam map -o html > pools.html")]
+pub(super) struct Map {
+    /// Only this pool, by its name or CIDR
+    #[arg(long, value_name = "NAME")]
+    pub(super) pool: Option<String>,
 }
 
 /// Print counts for Prometheus

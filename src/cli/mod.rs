@@ -9,6 +9,7 @@ mod filter;
 mod kinds;
 mod liveness;
 mod manifest;
+mod map;
 mod progress;
 mod render;
 mod store;
@@ -217,7 +218,10 @@ fn write_all(to: &mut dyn Write, text: &str) -> std::io::Result<()> {
 
 fn serve(args: &Args, world: &World<'_>, stdin: &mut dyn Read, err: &mut dyn Write) -> Result<Answer, Error> {
     let is_check = matches!(&args.verb, Verb::Ipam(ipam) if matches!(ipam.verb, IpamVerb::Check(_)));
+    let is_map = matches!(&args.verb, Verb::Ipam(ipam) if matches!(ipam.verb, IpamVerb::Map(_)));
     let (format, file) = match args.global.format() {
+        // A picture has looks of its own.
+        Err(_) if is_map => (Format::Table, None),
         // What is no word for a look is where the report goes.
         Err(_) if is_check => (Format::Table, args.global.output.as_deref().map(Path::new)),
         format => (format?, None),
@@ -253,6 +257,7 @@ fn serve(args: &Args, world: &World<'_>, stdin: &mut dyn Read, err: &mut dyn Wri
             IpamVerb::Why(why) => verbs::why::run(context, why),
             IpamVerb::Split(split) => verbs::split::run(context, split),
             IpamVerb::Migrate(migrate) => verbs::migrate::run(context, migrate),
+            IpamVerb::Map(map) => verbs::map::run(context, map),
             IpamVerb::Metrics(_) => verbs::metrics::run(context),
             IpamVerb::Configure(configure) => verbs::configure::run(context, configure),
         },

@@ -63,7 +63,7 @@ impl<D: Inspect> Ipam<D> {
     }
 }
 
-fn count_block(block: &Block, reserved: &AddrSet) -> BlockUsage {
+pub(super) fn count_block(block: &Block, reserved: &AddrSet) -> BlockUsage {
     let cidr = block.cidr();
     let as_count = |count: usize| u128::try_from(count).unwrap_or(u128::MAX);
     let (in_use, free) = (as_count(block.in_use()), as_count(block.count_free(reserved)));

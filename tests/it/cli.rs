@@ -14,6 +14,7 @@ mod patch;
 mod release;
 mod replace;
 mod scale;
+mod sessions;
 mod show;
 mod store;
 mod support;

@@ -1,5 +1,6 @@
 //! A store in a directory of its own, the plugin called on it, and the command line run on it.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -108,6 +109,7 @@ impl Store {
             (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? \+0000 UTC", "TIME"),
             (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
             (r"boot: \S+", "boot: BOOT"),
+            (r"\d{12,}", "NUMBER"),
             (r#""boot": "[^"]+""#, r#""boot": "BOOT""#),
         ];
         replaced.iter().fold(text, |text, (pattern, word)| {
@@ -146,6 +148,24 @@ pub(super) struct Ran {
 }
 
 impl Ran {
+    /// Nothing was run, and nothing is wrong.
+    pub(super) fn nothing() -> Self {
+        Self { code: Some(0), out: String::new(), err: String::new() }
+    }
+
+    /// Writes it down as a session does.
+    pub(super) fn tell(&self, said: &mut String) {
+        for (mark, text) in [('|', &self.out), ('!', &self.err)] {
+            for line in text.lines() {
+                let line = format!("{mark} {line}");
+                let _ = writeln!(said, "{}", line.trim_end());
+            }
+        }
+        if self.code != Some(0) {
+            let _ = writeln!(said, "[{}]", self.code.unwrap_or(-1));
+        }
+    }
+
     /// It exits with a status, prints exactly this, and says nothing else.
     #[track_caller]
     pub(super) fn prints(&self, code: i32, out: &str) -> &Self {
