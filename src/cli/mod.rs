@@ -53,6 +53,12 @@ pub fn main(args: impl Iterator<Item = OsString>, variables: &dyn Fn(&str) -> Op
     exit(run(args, &world, &mut stdin.lock(), &mut out, &mut err))
 }
 
+/// The grammar, for those who make manual pages of it.
+#[must_use]
+pub fn command() -> clap::Command {
+    Args::command()
+}
+
 /// What does not change during a run.
 struct World<'a> {
     variables: &'a dyn Fn(&str) -> Option<OsString>,

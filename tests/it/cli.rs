@@ -8,6 +8,7 @@ mod describe;
 mod explain;
 mod get;
 mod grammar;
+mod help;
 mod migrate;
 mod others;
 mod patch;

@@ -31,13 +31,16 @@ fn a_host_without_an_address_is_told_why() {
     let mut node = resource("Node", "n1", &json!({}));
     node["metadata"]["labels"] = json!({ "zone": "x" });
     store.run_with(&["apply", "-f", "-"], &node.to_string()).exits(0);
-    why(&[]).prints(0, "host `n1` would get an IPv4 address\n");
-    assert_eq!(
-        why(&["-o", "json"]).json(),
-        json!({ "node": "n1", "holds": [], "verdicts": [
-            { "family": "IPv4", "possible": true, "reason": null, "details": [], "hint": null },
-        ] })
+    why(&[]).prints(
+        0,
+        "
+host `n1` would get the IPv4 address 10.1.0.0 of pool `x`, in a new block, 10.1.0.0/30
+  pool `x` (10.1.0.0/30) would give 10.1.0.0, in a new block, 10.1.0.0/30
+",
     );
+    let answer = why(&["-o", "json"]).json();
+    assert_eq!(answer["verdicts"][0]["possible"], true);
+    assert_eq!(answer["verdicts"][0]["pools"][0]["outcome"], "gives");
     let network = store.network("n1", &json!([]));
     for id in ["a", "b", "c", "d"] {
         store.add(id, &network);

@@ -109,7 +109,6 @@ impl Store {
             (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? \+0000 UTC", "TIME"),
             (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
             (r"boot: \S+", "boot: BOOT"),
-            (r"\d{12,}", "NUMBER"),
             (r#""boot": "[^"]+""#, r#""boot": "BOOT""#),
         ];
         replaced.iter().fold(text, |text, (pattern, word)| {
@@ -155,8 +154,11 @@ impl Ran {
 
     /// Writes it down as a session does.
     pub(super) fn tell(&self, said: &mut String) {
+        let long = regex::Regex::new(r"\d{12,}").expect("a pattern");
+        let process = regex::Regex::new(r"host-affine\[\d+\]").expect("a pattern");
         for (mark, text) in [('|', &self.out), ('!', &self.err)] {
-            for line in text.lines() {
+            let text = process.replace_all(text, "host-affine[PID]");
+            for line in long.replace_all(&text, "NUMBER").lines() {
                 let line = format!("{mark} {line}");
                 let _ = writeln!(said, "{}", line.trim_end());
             }
