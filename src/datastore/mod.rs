@@ -18,6 +18,7 @@
 
 mod error;
 pub mod file;
+mod inspect;
 mod key;
 pub mod memory;
 mod object;
@@ -27,6 +28,7 @@ use crate::api::{Affinity, HandleId, HostName};
 use crate::net::Cidr;
 
 pub use error::{Class, Error, Verb};
+pub use inspect::{Derived, Inspect, Visit};
 pub use key::Key;
 pub use object::{Entry, Object, Settings, Stored};
 pub use own::{
