@@ -15,6 +15,7 @@ mod schedule;
 mod schedules;
 #[path = "../../support/sim.rs"]
 mod sim;
+mod tables;
 
 /// An option of the tests, such as a seed to be replayed. Absent, or not a number: `None`.
 #[expect(clippy::disallowed_methods, reason = "the one home of the tests' options")]
