@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::affinity::may_go;
 use super::block::Block;
 use crate::api::calico::{AffinityState, BlockAffinity, IpPool, IpReservation, IpamHandle};
 use crate::api::{Affinity, HandleId};
@@ -127,7 +128,10 @@ impl Draft {
                 interim: pending,
             },
             Some((revision, affinity)) => {
+                let from = Some(affinity.state);
                 let interim = (affinity.state != AffinityState::Pending).then_some(pending).flatten();
+                let by = interim.is_some().then_some(AffinityState::Pending);
+                debug_assert!(may_go(from, by, Some(AffinityState::Confirmed)), "{from:?} by {by:?}");
                 let confirmed = BlockAffinity { state: AffinityState::Confirmed, ..affinity };
                 Op { key: key.clone(), change: Change::Update(revision, confirmed.into()), interim }
             }

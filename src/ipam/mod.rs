@@ -6,6 +6,7 @@
 //! Every change is drafted from one consistent reading and committed as one batch ([`draft`]); when another caller was
 //! faster, the whole attempt starts over from a new reading ([`attempt`]).
 
+pub mod affinity;
 mod assign;
 mod attempt;
 mod audit;
@@ -26,6 +27,7 @@ mod pools;
 mod refusal;
 mod release;
 mod release_address;
+mod release_affinity;
 mod remove;
 mod repair;
 mod reservation;
@@ -55,6 +57,7 @@ pub use owner::{Attachment, HOST_ADDRESS_HANDLE, Owner, ValidAttachments, key as
 pub use pools::{ChoiceError, Ineligible, Pool, PoolChoice};
 pub use release::Released;
 pub use release_address::{Assignment, ReleaseError};
+pub use release_affinity::{Emptiness, ReleaseAffinityError};
 pub use remove::{Force, Holdings, RemoveError, Removed};
 pub use reservation::{default_gateway, subnet_addresses, subnet_reservation_name};
 pub use resources::{Edit, EditError, RuleBroken, Trial, check_selectors};

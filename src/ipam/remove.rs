@@ -1,21 +1,14 @@
 //! Deleting what addresses depend on: pools with their blocks, and nodes with what is kept for them.
 
-use std::collections::BTreeMap;
-
-use super::attempt::{Attempts, CAS_ATTEMPTS_MAX, Next};
-use super::draft::Draft;
+use super::attempt::CAS_ATTEMPTS_MAX;
+use super::release_affinity::{Emptiness, Meant, whole};
 use super::reservation::subnet_reservation_name;
-use super::{Block, Config, Error, Ipam, owner};
-use crate::api::calico::{IpPool, IpamBlock};
-use crate::api::{Affinity, HostName};
+use super::{Block, Error, Ipam, owner};
+use crate::api::HostName;
+use crate::api::calico::IpPool;
 use crate::clock::Timestamp;
-use crate::datastore::{
-    Answer, Batch, Commit, Datastore, Entry, Guard, Key, Object, Revision, Settings, Want,
-};
-use crate::net::{AddrSet, Cidr};
-
-/// How many operations a batch of blocks that are given up has at most; each block takes two.
-const CHUNK: usize = 100;
+use crate::datastore::{Answer, Batch, Commit, Datastore, Guard, Key, Revision, Settings, Want};
+use crate::net::Cidr;
 
 /// What blocks hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,15 +28,23 @@ impl Holdings {
         self.blocks == 0
     }
 
-    fn count(&mut self, block: &Block) {
-        self.blocks += 1;
+    /// What a block holds that is not empty.
+    pub(super) fn of(block: &Block) -> Self {
+        let mut held = Self { blocks: 1, ..Self::default() };
         for allocation in block.allocations() {
             if allocation.fields.released_at.is_some() {
-                self.cooling += 1;
+                held.cooling += 1;
             } else if !owner::is_host_reserved(&allocation.fields) {
-                self.addresses += 1;
+                held.addresses += 1;
             }
         }
+        held
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        self.blocks += other.blocks;
+        self.addresses += other.addresses;
+        self.cooling += other.cooling;
     }
 }
 
@@ -119,14 +120,7 @@ impl<D: Datastore> Ipam<D> {
         // Whoever was faster than the switch has an address now.
         let blocks = self.blocks_in(cidr, &settings, now).await?;
         refuse_if_held(&blocks, force)?;
-        let mut removed = Removed::default();
-        let mut left = Vec::new();
-        for (_, block) in blocks.iter().filter(|(_, block)| !block.is_empty()) {
-            removed.left.count(block);
-            left.push(block.cidr());
-        }
-        let empty = blocks.into_iter().filter(|(_, block)| block.is_empty()).collect();
-        removed.blocks = self.give_up(empty, |block| cidr.contains(block), now).await?;
+        let (removed, left) = self.give_up(&Meant::Within(cidr), Emptiness::Required, now).await?;
         self.drop_pool(name, cidr, &left).await?;
         Ok(removed)
     }
@@ -144,31 +138,6 @@ impl<D: Datastore> Ipam<D> {
         }
     }
 
-    /// Gives up what is kept for a host: blocks that hold nothing go, the others are kept for nobody from now on.
-    ///
-    /// # Errors
-    /// When the store failed.
-    pub async fn give_up_blocks_of(&mut self, host: &HostName, now: Timestamp) -> Result<Removed, Error> {
-        let settings = self.settings().await?;
-        let affinity = Affinity::from(host.clone());
-        let all = self.store.read(&[Want::AllBlocks]).await?.pop();
-        let mut own = Vec::new();
-        for entry in all.map(Answer::objects).unwrap_or_default() {
-            // A block that is damaged is kept for whoever it is kept for, until it is mended.
-            if let Ok((revision, block)) = whole(entry, &settings, now)
-                && block.affinity() == Some(&affinity)
-            {
-                own.push((revision, block));
-            }
-        }
-        let mut removed = Removed::default();
-        for (_, block) in own.iter().filter(|(_, block)| !block.is_empty()) {
-            removed.left.count(block);
-        }
-        removed.blocks = self.give_up_of(own, |owner, _| *owner == affinity, now).await?;
-        Ok(removed)
-    }
-
     async fn settings(&mut self) -> Result<Settings, Error> {
         Ok(self.store.read(&[Want::Settings]).await?.pop().map(Answer::settings).unwrap_or_default())
     }
@@ -180,11 +149,10 @@ impl<D: Datastore> Ipam<D> {
         now: Timestamp,
     ) -> Result<Vec<(Revision, Block)>, Error> {
         let read = self.store.read(&[Want::Blocks(cidr)]).await?.pop();
-        read.map(Answer::objects)
-            .unwrap_or_default()
-            .into_iter()
-            .map(|entry| whole(entry, settings, now))
-            .collect()
+        let whole = |entry| {
+            whole(entry, settings, now).map_err(|(block, problem)| Error::DamagedBlock { block, problem })
+        };
+        read.map(Answer::objects).unwrap_or_default().into_iter().map(whole).collect()
     }
 
     async fn switch_off(&mut self, name: &str) -> Result<(), RemoveError> {
@@ -222,76 +190,6 @@ impl<D: Datastore> Ipam<D> {
         }
         Err(contended().into())
     }
-
-    /// Gives up empty blocks, and every record of an affinity to a block that lies where `is_there` says.
-    async fn give_up(
-        &mut self,
-        blocks: Vec<(Revision, Block)>,
-        is_there: impl Fn(Cidr) -> bool,
-        now: Timestamp,
-    ) -> Result<usize, Error> {
-        let given_up: Vec<Cidr> = blocks.iter().map(|(_, block)| block.cidr()).collect();
-        let meant = move |_: &Affinity, cidr| is_there(cidr) && given_up.contains(&cidr);
-        self.give_up_of(blocks, meant, now).await
-    }
-
-    /// Gives up blocks: empty ones go, others lose their affinity. Records of affinities that are `meant` go with
-    /// them. The answer: how many blocks went.
-    async fn give_up_of(
-        &mut self,
-        blocks: Vec<(Revision, Block)>,
-        meant: impl Fn(&Affinity, Cidr) -> bool,
-        now: Timestamp,
-    ) -> Result<usize, Error> {
-        let read = self.store.read(&[Want::AllAffinities]).await?.pop();
-        let mut records: BTreeMap<Cidr, Vec<(Affinity, Revision)>> = BTreeMap::new();
-        for entry in read.map(Answer::objects).unwrap_or_default() {
-            if let Key::Affinity(owner, cidr) = entry.key
-                && meant(&owner, cidr)
-            {
-                records.entry(cidr).or_default().push((owner, entry.revision));
-            }
-        }
-        let mut went = 0;
-        let mut attempts = Attempts::default();
-        let mut draft = Draft::default();
-        for (revision, block) in blocks {
-            let cidr = block.cidr();
-            let is_empty = block.is_empty();
-            let block = draft.load_block(revision, block);
-            if is_empty {
-                draft.delete_block(cidr);
-                went += 1;
-            } else {
-                block.set_affinity(None, now);
-            }
-            for (owner, revision) in records.remove(&cidr).unwrap_or_default() {
-                draft.drop_affinity(&owner, cidr, revision);
-            }
-            if draft.len() >= CHUNK {
-                self.write_chunk(std::mem::take(&mut draft), &mut attempts).await?;
-            }
-        }
-        // Claims without a block of theirs.
-        for (cidr, owners) in records {
-            for (owner, revision) in owners {
-                draft.drop_affinity(&owner, cidr, revision);
-                if draft.len() >= CHUNK {
-                    self.write_chunk(std::mem::take(&mut draft), &mut attempts).await?;
-                }
-            }
-        }
-        self.write_chunk(draft, &mut attempts).await?;
-        Ok(went)
-    }
-
-    /// Whoever was faster has changed what was read: everything has to be looked at again, by asking again.
-    async fn write_chunk(&mut self, draft: Draft, attempts: &mut Attempts) -> Result<(), Error> {
-        match self.write(draft, &AddrSet::new(), attempts).await? {
-            Next::Done => Ok(()),
-            Next::StartOver => Err(contended()),
-        }
-    }
 }
 
 fn contended() -> Error {
@@ -306,20 +204,7 @@ fn find<'a>(settings: &'a Settings, name: &str) -> Result<(Revision, &'a IpPool)
 fn refuse_if_held(blocks: &[(Revision, Block)], force: Force) -> Result<(), RemoveError> {
     let mut held = Holdings::default();
     for (_, block) in blocks.iter().filter(|(_, block)| !block.is_empty()) {
-        held.count(block);
+        held.add(Holdings::of(block));
     }
     if held.is_empty() || force == Force::Yes { Ok(()) } else { Err(RemoveError::Holds(held)) }
-}
-
-fn whole(entry: Entry, settings: &Settings, now: Timestamp) -> Result<(Revision, Block), Error> {
-    let revision = entry.revision;
-    let wire: IpamBlock = match entry.object {
-        Object::Block(wire) => *wire,
-        other => unreachable!("asked for blocks, answered with {other:?}"),
-    };
-    let cidr = wire.cidr;
-    let mut block = Block::from_wire(wire).map_err(|problem| Error::DamagedBlock { block: cidr, problem })?;
-    let config = Config::effective(settings.configuration.as_ref().map(|(_, stored)| stored));
-    block.collect(config.cooldown, now);
-    Ok((revision, block))
 }
