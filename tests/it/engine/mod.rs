@@ -22,3 +22,9 @@ mod tables;
 fn option(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
+
+/// Tells what a failing test needs to be repeated.
+#[expect(clippy::print_stderr, reason = "the one place where the tests speak")]
+fn report(text: &str) {
+    eprintln!("{text}");
+}
