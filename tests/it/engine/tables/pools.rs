@@ -156,6 +156,27 @@ fn a_pool_for_some_namespaces_is_not_for_a_container_without_one() {
     assert!(cidr("10.0.1.0/28").contains_address(ip(&net.add("n", "x"))));
 }
 
+/// The places are those of the reference engine: hosts that run either seldom meet.
+#[test]
+fn the_first_block_of_a_host_is_where_the_reference_engine_begins() {
+    for (host, first, next) in [
+        ("node-a", "10.0.0.128/26", "10.0.0.192/26"),
+        ("node-b", "10.0.0.64/26", "10.0.0.128/26"),
+        ("host-a", "10.0.0.0/26", "10.0.0.64/26"),
+    ] {
+        let mut net = Net::with(&[("p", "10.0.0.0/24", 26), ("q", "fd00::/64", 122)]);
+        net.add_many(host, "c", 64);
+        assert_eq!(net.blocks_of(host), [first]);
+        net.add(host, "one-more");
+        assert!(net.blocks_of(host).contains(&next.to_owned()), "{host}: {:?}", net.blocks_of(host));
+    }
+    // 251,070,522,519,304,890 blocks of 64 addresses from the beginning.
+    let mut net = Net::with(&[("q", "fd00::/64", 122)]);
+    net.ask(&Ask::new("node-a", "x").wanting([any(Family::V6)])).expect("an address");
+    let start = cidr("fd00::/64").nth_subnet(122, 251_070_522_519_304_890).expect("within");
+    assert_eq!(net.blocks_of("node-a"), [start.to_string()]);
+}
+
 /// Row 70.
 #[test]
 fn the_longest_host_names_work() {
