@@ -9,7 +9,7 @@ mod judge_add;
 mod operation;
 mod settings;
 mod snapshot;
-mod subject;
+pub(crate) mod subject;
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};

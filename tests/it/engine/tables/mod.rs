@@ -7,6 +7,7 @@
 mod affinities;
 mod by_address;
 mod counted;
+mod dual;
 mod field;
 mod limits;
 mod pools;
