@@ -123,8 +123,14 @@ impl<D: Datastore> Ipam<D> {
         let mut held_at_first = None;
         loop {
             let (draft, policy, assigned) = match self.plan(request, &mut held_at_first).await {
-                // What was read step by step may never have stood together.
-                Err(Error::Exhausted { .. }) if !looked_again && !self.is_alone() => {
+                // What was read step by step may never have stood together; and what stands in the way may be this
+                // very call's, by a commit whose answer was lost and which arrived in between.
+                Err(
+                    Error::Exhausted { .. }
+                    | Error::Taken { .. }
+                    | Error::NoNewBlock { .. }
+                    | Error::OutsidePools { .. },
+                ) if !looked_again && !self.is_alone() => {
                     looked_again = true;
                     continue;
                 }
@@ -174,7 +180,7 @@ impl<D: Datastore> Ipam<D> {
         for (revision, block) in held {
             mine.take_in(draft.load_block(revision, block), &handle, request);
         }
-        held_at_first.get_or_insert_with(|| mine.addresses());
+        let held_at_first = held_at_first.get_or_insert_with(|| mine.addresses());
         // Who wants one particular address goes first, so that no other want is given it.
         let mut order: Vec<usize> = (0..request.wanted.len()).collect();
         order.sort_by_key(|&place| request.wanted[place].address.is_none());
@@ -186,7 +192,7 @@ impl<D: Datastore> Ipam<D> {
         let attribute = request.owner.attribute(&handle, request.now);
         let mut addresses = Vec::new();
         for (place, wanted, held) in found {
-            let held_before = held.is_some();
+            let is_new = held.is_none();
             let (address, block) = if let Some(mine) = held {
                 (mine.address, mine.block)
             } else {
@@ -198,11 +204,13 @@ impl<D: Datastore> Ipam<D> {
                 (address.expect("the search took the block into the draft"), block)
             };
             let pool = policy.pool_of(block).map(Pool::of);
-            if let Some(pool) = pool.as_ref().filter(|_| !held_before) {
+            if let Some(pool) = pool.as_ref().filter(|_| is_new) {
                 // Another network may keep addresses of the pool back at this very moment.
                 let (key, revision) = policy.subnet_reservation_of(&pool.name);
                 draft.rest_on(key, revision);
             }
+            // An earlier attempt of this call may have given it, and its answer may have been lost.
+            let held_before = held_at_first.contains(&address);
             addresses.push((place, AssignedAddress { address, pool, held_before }));
         }
         addresses.sort_by_key(|(place, _)| *place);

@@ -10,21 +10,29 @@ pub const CAS_ATTEMPTS_MAX: u32 = 100;
 
 /// Counts the attempts of one call.
 #[derive(Debug, Default)]
-pub(super) struct Attempts(u32);
+pub(super) struct Attempts {
+    count: u32,
+    lost_an_answer: bool,
+}
 
 impl Attempts {
     /// Counts one more.
     fn count(&mut self) -> Result<(), Error> {
-        if self.0 == CAS_ATTEMPTS_MAX {
-            return Err(Error::Contended { attempts: self.0 });
+        if self.count == CAS_ATTEMPTS_MAX {
+            return Err(Error::Contended { attempts: self.count });
         }
-        self.0 += 1;
+        self.count += 1;
         Ok(())
+    }
+
+    /// Whether one of them may have been applied although it was tried again: what it was to do may be done.
+    pub(super) fn may_have_succeeded(&self) -> bool {
+        self.lost_an_answer
     }
 
     /// How many there were.
     pub(super) fn so_far(&self) -> u32 {
-        self.0
+        self.count
     }
 }
 
@@ -63,7 +71,12 @@ impl<D: Datastore> Ipam<D> {
         attempts.count()?;
         match self.store.commit(batch).await? {
             Commit::Applied => Ok(Next::Done),
-            Commit::Refused(_) | Commit::Unknown => {
+            Commit::Refused(_) => {
+                self.store.back_off(attempts.so_far()).await;
+                Ok(Next::StartOver)
+            }
+            Commit::Unknown => {
+                attempts.lost_an_answer = true;
                 self.store.back_off(attempts.so_far()).await;
                 Ok(Next::StartOver)
             }

@@ -198,21 +198,28 @@ impl Draft {
     /// Where a batch may stop half-way it goes first and by itself: then a block that a handle names either exists, and
     /// its revision tells whether anybody wrote it, or will never hold an address of that handle.
     pub(super) fn claims(&self) -> Option<Draft> {
-        let made = |(cidr, draft): (&Cidr, &BlockDraft)| {
-            let block = draft.made.clone().filter(|_| !draft.delete)?;
-            Some((*cidr, BlockDraft { revision: None, block, made: None, delete: false }))
+        let first = |(cidr, draft): (&Cidr, &BlockDraft)| {
+            let (revision, delete) = (draft.revision, draft.delete);
+            let block = match (&draft.made, revision) {
+                (Some(made), _) if !delete => made.clone(),
+                // An empty block that is left, with the record of its affinity.
+                (None, Some(_)) if delete => draft.block.clone(),
+                _ => return None,
+            };
+            Some((*cidr, BlockDraft { revision, block, made: None, delete }))
         };
-        let blocks: BTreeMap<_, _> = self.blocks.iter().filter_map(made).collect();
+        let blocks: BTreeMap<_, _> = self.blocks.iter().filter_map(first).collect();
         // What belongs to a block that changes hands goes with that block; void claims may go at once.
         let goes_later = |key: &Key| {
             matches!(key, Key::Affinity(_, cidr) if self.blocks.get(cidr)
-                .is_some_and(|draft| draft.made.is_none() && draft.block.is_changed()))
+                .is_some_and(|draft| draft.made.is_none() && !draft.delete && draft.block.is_changed()))
         };
         let affinities = self.affinities.iter().filter(|(key, _)| !goes_later(key));
         let affinities = affinities.map(|(key, op)| (key.clone(), op.clone())).collect();
         let settings = self.settings.clone();
         let enclosing = self.enclosing.clone();
-        (!blocks.is_empty()).then(|| Draft { settings, blocks, affinities, enclosing, ..Draft::default() })
+        let claims = blocks.values().any(|draft| !draft.delete);
+        claims.then(|| Draft { settings, blocks, affinities, enclosing, ..Draft::default() })
     }
 
     /// The batch, in the order that is safe to stop in: what others refer to first; a handle that grows before its

@@ -60,6 +60,19 @@ pub enum ReleaseError<E> {
     Engine(#[from] Error),
 }
 
+impl<E> ReleaseError<E> {
+    /// Whether it says how the address stands, and not that nobody could look.
+    fn is_about_the_address(&self) -> bool {
+        match self {
+            ReleaseError::Unassigned { .. }
+            | ReleaseError::Cooling(_)
+            | ReleaseError::Reassigned { .. }
+            | ReleaseError::Declined(_) => true,
+            ReleaseError::Engine(_) => false,
+        }
+    }
+}
+
 impl<D: Datastore> Ipam<D> {
     /// Releases one address, whoever has it, also one of a disabled pool or of none. `judge` is told who has it, and may
     /// decline. The answer: who had it.
@@ -72,54 +85,78 @@ impl<D: Datastore> Ipam<D> {
         now: Timestamp,
         judge: impl Fn(&AddressFact) -> Result<(), E>,
     ) -> Result<AddressFact, ReleaseError<E>> {
-        let address = meant.address;
         let mut attempts = Attempts::default();
+        let mut tried: Option<AddressFact> = None;
         loop {
-            let wants = [Want::Settings, Want::Blocks(Cidr::single(address))];
-            let mut answers = self.store.read(&wants).await.map_err(Error::from)?.into_iter();
-            let settings = answers.next().map(Answer::settings).unwrap_or_default();
-            let entry = answers.next().map(Answer::objects).unwrap_or_default().into_iter().next();
-            // The labels of a block's owner are looked up where they are needed.
-            let nobody = HostName::new("-").map_err(Error::from)?;
-            let policy = Policy::new(settings, None, &nobody, now);
-            let in_pool = policy.pool_of(Cidr::single(address)).is_some();
-            let entry = entry.ok_or(ReleaseError::Unassigned { address, in_pool })?;
-            let (revision, block) = checked(entry, &policy)?;
-            let cidr = block.cidr();
-            let mut draft = Draft::default();
-            let block = draft.load_block(revision, block);
-            let Some(allocation) = block.holder(address) else {
-                return Err(ReleaseError::Unassigned { address, in_pool });
+            let planned = self.plan_release(meant, now, &judge).await;
+            let (draft, policy, fact) = match (planned, tried) {
+                // A commit whose answer was lost has done it. Whoever has the address by now is not meant.
+                (Ok((.., now)), Some(before)) if attempts.may_have_succeeded() && !now.is_same(&before) => {
+                    return Ok(before);
+                }
+                (Err(error), Some(before))
+                    if attempts.may_have_succeeded() && error.is_about_the_address() =>
+                {
+                    return Ok(before);
+                }
+                (planned, _) => planned?,
             };
-            let fact = AddressFact::of(block, &allocation);
-            let ordinal = allocation.ordinal;
-            if fact.is_cooling {
-                return Err(ReleaseError::Cooling(address));
-            }
-            if let Some(read) = meant.sequence
-                && (read, &meant.handle) != (fact.sequence, &fact.handle)
-            {
-                let (now, handle) = (fact.sequence, fact.handle);
-                return Err(ReleaseError::Reassigned { address, read, now, handle });
-            }
-            judge(&fact).map_err(ReleaseError::Declined)?;
-            block.release(ordinal, policy.config.cooldown, now);
-            let is_empty = block.is_empty();
-            let handle = fact.handle.as_deref().and_then(|handle| HandleId::new(handle).ok());
-            let left = handle.as_ref().map(|handle| count(block, handle));
-            if let (Some(handle), Some(left)) = (&handle, left) {
-                let read = self.store.read(&[Want::Object(Key::Handle(handle.clone()))]).await;
-                let stored = read.map_err(Error::from)?.pop().and_then(Answer::object);
-                draft.load_handle(handle, stored.map(|entry| (entry.revision, entry.into::<IpamHandle>())));
-                draft.set_count(handle, cidr, left);
-            }
-            if is_empty {
-                self.give_back(&policy, &mut draft, cidr).await?;
-            }
             if self.write(draft, &policy.reserved, &mut attempts).await? == Next::Done {
                 return Ok(fact);
             }
+            tried = Some(fact);
         }
+    }
+
+    async fn plan_release<E>(
+        &mut self,
+        meant: &Assignment,
+        now: Timestamp,
+        judge: &impl Fn(&AddressFact) -> Result<(), E>,
+    ) -> Result<(Draft, Policy, AddressFact), ReleaseError<E>> {
+        let address = meant.address;
+        let wants = [Want::Settings, Want::Blocks(Cidr::single(address))];
+        let mut answers = self.store.read(&wants).await.map_err(Error::from)?.into_iter();
+        let settings = answers.next().map(Answer::settings).unwrap_or_default();
+        let entry = answers.next().map(Answer::objects).unwrap_or_default().into_iter().next();
+        // The labels of a block's owner are looked up where they are needed.
+        let nobody = HostName::new("-").map_err(Error::from)?;
+        let policy = Policy::new(settings, None, &nobody, now);
+        let in_pool = policy.pool_of(Cidr::single(address)).is_some();
+        let entry = entry.ok_or(ReleaseError::Unassigned { address, in_pool })?;
+        let (revision, block) = checked(entry, &policy)?;
+        let cidr = block.cidr();
+        let mut draft = Draft::default();
+        let block = draft.load_block(revision, block);
+        let Some(allocation) = block.holder(address) else {
+            return Err(ReleaseError::Unassigned { address, in_pool });
+        };
+        let fact = AddressFact::of(block, &allocation);
+        let ordinal = allocation.ordinal;
+        if fact.is_cooling {
+            return Err(ReleaseError::Cooling(address));
+        }
+        if let Some(read) = meant.sequence
+            && (read, &meant.handle) != (fact.sequence, &fact.handle)
+        {
+            let (now, handle) = (fact.sequence, fact.handle);
+            return Err(ReleaseError::Reassigned { address, read, now, handle });
+        }
+        judge(&fact).map_err(ReleaseError::Declined)?;
+        block.release(ordinal, policy.config.cooldown, now);
+        let is_empty = block.is_empty();
+        let handle = fact.handle.as_deref().and_then(|handle| HandleId::new(handle).ok());
+        let left = handle.as_ref().map(|handle| count(block, handle));
+        if let (Some(handle), Some(left)) = (&handle, left) {
+            let read = self.store.read(&[Want::Object(Key::Handle(handle.clone()))]).await;
+            let stored = read.map_err(Error::from)?.pop().and_then(Answer::object);
+            draft.load_handle(handle, stored.map(|entry| (entry.revision, entry.into::<IpamHandle>())));
+            draft.set_count(handle, cidr, left);
+        }
+        if is_empty {
+            self.give_back(&policy, &mut draft, cidr).await?;
+        }
+        Ok((draft, policy, fact))
     }
 
     /// Deletes a handle that names nothing, if it is still the one that was read. The answer: whether it was.

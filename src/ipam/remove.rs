@@ -92,13 +92,18 @@ impl<D: Datastore> Ipam<D> {
     /// # Errors
     /// When there is none, or the store failed.
     pub async fn remove(&mut self, key: &Key) -> Result<(), RemoveError> {
+        let mut may_be_gone = false;
         for _ in 0..CAS_ATTEMPTS_MAX {
             let read = self.store.read(&[Want::Object(key.clone())]).await.map_err(Error::from)?.pop();
-            let entry = read.and_then(Answer::object).ok_or(RemoveError::Missing)?;
+            let Some(entry) = read.and_then(Answer::object) else {
+                return if may_be_gone { Ok(()) } else { Err(RemoveError::Missing) };
+            };
             let mut batch = Batch::default();
             batch.delete(key.clone(), entry.revision);
-            if self.store.commit(batch).await.map_err(Error::from)? == Commit::Applied {
-                return Ok(());
+            match self.store.commit(batch).await.map_err(Error::from)? {
+                Commit::Applied => return Ok(()),
+                Commit::Refused(_) => {}
+                Commit::Unknown => may_be_gone = true,
             }
         }
         Err(contended().into())
@@ -196,9 +201,13 @@ impl<D: Datastore> Ipam<D> {
     }
 
     async fn drop_pool(&mut self, name: &str, cidr: Cidr, left: &[Cidr]) -> Result<(), RemoveError> {
+        let mut may_be_gone = false;
         for _ in 0..CAS_ATTEMPTS_MAX {
             let settings = self.settings().await?;
-            let (revision, _) = find(&settings, name)?;
+            let (revision, _) = match find(&settings, name) {
+                Err(RemoveError::Missing) if may_be_gone => return Ok(()),
+                found => found?,
+            };
             let own = subnet_reservation_name(name);
             let mut batch = Batch::default();
             batch.delete(Key::Pool(name.to_owned()), revision);
@@ -206,8 +215,10 @@ impl<D: Datastore> Ipam<D> {
                 batch.delete(Key::Reservation(own), *at);
             }
             self.drop_face(name, cidr, left, &mut batch).await?;
-            if self.store.commit(batch).await.map_err(Error::from)? == Commit::Applied {
-                return Ok(());
+            match self.store.commit(batch).await.map_err(Error::from)? {
+                Commit::Applied => return Ok(()),
+                Commit::Refused(_) => {}
+                Commit::Unknown => may_be_gone = true,
             }
         }
         Err(contended().into())

@@ -65,6 +65,7 @@ impl<D: Datastore> Ipam<D> {
         if !parts.is_power_of_two() || !(2..=PARTS_MAX).contains(&parts) {
             return Err(SplitError::NotAPowerOfTwo(parts));
         }
+        let mut perhaps_done = None;
         for _ in 0..CAS_ATTEMPTS_MAX {
             let settings = self.store.read(&[Want::Settings]).await.map_err(Error::from)?.pop();
             let settings = settings.map(Answer::settings).unwrap_or_default();
@@ -72,7 +73,10 @@ impl<D: Datastore> Ipam<D> {
                 pool.name() == asked || Cidr::parse_masking(asked).is_ok_and(|cidr| cidr == pool.spec.cidr)
             };
             let found = settings.pools.iter().find(|(_, pool)| is_meant(pool));
-            let (revision, pool) = found.ok_or_else(|| SplitError::Missing(asked.to_owned()))?;
+            let Some((revision, pool)) = found else {
+                // A commit whose answer was lost may have done it.
+                return perhaps_done.ok_or_else(|| SplitError::Missing(asked.to_owned()));
+            };
             let cidr = pool.spec.cidr;
             let wants = [Want::BlockCidrs(cidr), Want::CarvedCidrs(cidr)];
             let mut read = self.store.read(&wants).await.map_err(Error::from)?.into_iter().map(Answer::cidrs);
@@ -90,8 +94,10 @@ impl<D: Datastore> Ipam<D> {
                 batch.create(Key::Pool(child.name().to_owned()), child.clone());
             }
             batch.guards.push(Guard::NothingNewIn(cidr, blocks));
-            if self.store.commit(batch).await.map_err(Error::from)? == Commit::Applied {
-                return Ok((pool.clone(), children));
+            match self.store.commit(batch).await.map_err(Error::from)? {
+                Commit::Applied => return Ok((pool.clone(), children)),
+                Commit::Refused(_) => {}
+                Commit::Unknown => perhaps_done = Some((pool.clone(), children)),
             }
         }
         Err(SplitError::Engine(Error::Contended { attempts: CAS_ATTEMPTS_MAX }))

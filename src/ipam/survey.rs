@@ -57,6 +57,11 @@ impl AddressFact {
             || self.handle.as_deref().is_some_and(|handle| handle.contains(".vmi."))
     }
 
+    /// Whether it is the same assignment, and not a later one of the same address.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        (self.sequence, &self.handle) == (other.sequence, &other.handle)
+    }
+
     pub(super) fn of(block: &Block, allocation: &super::Allocation<'_>) -> Self {
         let fields = &allocation.fields;
         Self {

@@ -37,6 +37,15 @@ pub(crate) struct Pool {
     pub(crate) zone: Option<String>,
 }
 
+/// What a store is like.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traits {
+    /// Whether all hosts are one machine: then the leases of an earlier boot are dead.
+    pub(crate) one_machine: bool,
+    /// Whether a call is one step.
+    pub(crate) atomic: bool,
+}
+
 /// What everybody should see.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reference {
@@ -54,6 +63,7 @@ pub(crate) struct Reference {
     pub(crate) auto_allocate: bool,
     pub(crate) cooldown: u64,
     pub(crate) now: Timestamp,
+    pub(crate) store: Traits,
     freed: BTreeMap<IpAddr, Freed>,
     releases: u64,
 }
@@ -72,6 +82,11 @@ impl Reference {
     /// Whether a pool may keep an empty block with a host.
     pub(crate) fn keeps_blocks_of(&self, host: &str, block: Cidr) -> bool {
         self.pools_for(host, block.family()).iter().any(|pool| pool.range.contains(block))
+    }
+
+    /// The pool that has an address, whatever its state.
+    pub(crate) fn pool_of(&self, address: IpAddr) -> Option<&Pool> {
+        self.pools.values().find(|pool| pool.range.contains_address(address))
     }
 
     pub(crate) fn is_reserved(&self, address: IpAddr) -> bool {
@@ -127,7 +142,9 @@ impl Reference {
     /// Whether a lease was made on this host in an earlier boot.
     pub(crate) fn is_dead(&self, address: IpAddr, host: &str) -> bool {
         self.leases.get(&address).is_some_and(|lease| {
-            lease.node == host && self.boots.get(host).is_some_and(|boot| *boot != lease.boot)
+            self.store.one_machine
+                && lease.node == host
+                && self.boots.get(host).is_some_and(|boot| *boot != lease.boot)
         })
     }
 

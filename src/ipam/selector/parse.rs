@@ -72,13 +72,15 @@ impl fmt::Display for Found {
 }
 
 pub(super) fn parse(text: &str) -> Result<Node, SelectorError> {
-    let mut parser = Parser { text, rest: text, nesting: 0 };
-    parser.skip_blanks();
-    if parser.rest.is_empty() {
-        return Ok(Node::All);
-    }
-    let node = parser.any_of()?;
-    if parser.rest.is_empty() { Ok(node) } else { Err(parser.unexpected("`&&`, `||` or the end")) }
+    Parser::new(text).whole()
+}
+
+/// How often the parser looks for something at a place of a text.
+#[cfg(test)]
+pub(super) fn steps_of(text: &str) -> usize {
+    let mut parser = Parser::new(text);
+    let _ = parser.whole();
+    parser.steps
 }
 
 /// Reads from the front of `rest`, which never starts with a blank.
@@ -86,9 +88,30 @@ struct Parser<'a> {
     text: &'a str,
     rest: &'a str,
     nesting: usize,
+    #[cfg(test)]
+    steps: usize,
 }
 
 impl<'a> Parser<'a> {
+    fn new(text: &'a str) -> Self {
+        Self {
+            text,
+            rest: text,
+            nesting: 0,
+            #[cfg(test)]
+            steps: 0,
+        }
+    }
+
+    fn whole(&mut self) -> Result<Node, SelectorError> {
+        self.skip_blanks();
+        if self.rest.is_empty() {
+            return Ok(Node::All);
+        }
+        let node = self.any_of()?;
+        if self.rest.is_empty() { Ok(node) } else { Err(self.unexpected("`&&`, `||` or the end")) }
+    }
+
     fn any_of(&mut self) -> Result<Node, SelectorError> {
         let mut parts = Vec::new();
         loop {
@@ -229,6 +252,10 @@ impl<'a> Parser<'a> {
     }
 
     fn take(&mut self, sign: &str) -> bool {
+        #[cfg(test)]
+        {
+            self.steps += 1;
+        }
         let Some(rest) = self.rest.strip_prefix(sign) else {
             return false;
         };
@@ -247,6 +274,10 @@ impl<'a> Parser<'a> {
     }
 
     fn advance_to(&mut self, rest: &'a str) {
+        #[cfg(test)]
+        {
+            self.steps += self.rest.len() - rest.len();
+        }
         self.rest = rest;
         self.skip_blanks();
     }

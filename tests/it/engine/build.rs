@@ -2,14 +2,17 @@
 
 use std::net::IpAddr;
 
-use host_affine::api::HostName;
-use host_affine::api::calico::{IpPool, IpPoolSpec, IpamConfiguration, IpamConfigurationSpec};
+use host_affine::api::calico::{
+    IpPool, IpPoolSpec, IpReservation, IpReservationSpec, IpamConfiguration, IpamConfigurationSpec, Node,
+    NodeSpec,
+};
+use host_affine::api::{Affinity, HostName};
 use host_affine::clock::Timestamp;
 use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{Datastore, Key};
 use host_affine::ipam::{
-    Assign, Assigned, Attachment, Error, Host, Ipam, NoOwnAddresses, Owner, PoolAsked, PoolChoice, Released,
-    Sharing, Wanted,
+    Assign, Assigned, Attachment, Error, Host, Ipam, NoOwnAddresses, OwnAddresses, Owner, PoolAsked,
+    PoolChoice, Released, Sharing, Wanted,
 };
 use host_affine::net::{Cidr, Family};
 
@@ -40,6 +43,10 @@ pub(crate) fn host(text: &str) -> Host {
     Host { name: name(text), boot: Some("boot-1".into()) }
 }
 
+pub(crate) fn affinity(host: &str) -> Affinity {
+    name(host).into()
+}
+
 /// The attachment of a container to the network `net` by `eth0`.
 pub(crate) fn container(id: &str) -> Attachment {
     Attachment { network: "net".into(), container_id: id.into(), ifname: "eth0".into() }
@@ -52,6 +59,20 @@ pub(crate) fn pool(name: &str, range: &str, block: u8) -> IpPool {
 
 pub(crate) fn put_pool(store: &mut Memory, pool: IpPool) {
     store.plant(Key::Pool(pool.name().to_owned()), pool);
+}
+
+pub(crate) fn put_node(store: &mut Memory, host: &str, labels: &[(&str, &str)]) {
+    let mut node = Node::new(host, NodeSpec::default());
+    node.metadata.labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    store.plant(Key::Node(name(host)), node);
+}
+
+pub(crate) fn reserve(store: &mut Memory, name: &str, entries: &[&str]) {
+    let spec = IpReservationSpec {
+        reserved_cidrs: entries.iter().map(|&entry| entry.to_owned()).collect(),
+        ..IpReservationSpec::default()
+    };
+    store.plant(Key::Reservation(name.into()), IpReservation::new(name, spec));
 }
 
 pub(crate) fn configure(store: &mut Memory, change: impl FnOnce(&mut IpamConfigurationSpec)) {
@@ -124,6 +145,15 @@ impl Ask {
 
     /// Asks.
     pub(crate) async fn of<D: Datastore>(&self, ipam: &mut Ipam<D>) -> Result<Assigned, Error> {
+        self.of_host_with(ipam, &NoOwnAddresses).await
+    }
+
+    /// Asks, on a host whose own interfaces have addresses.
+    pub(crate) async fn of_host_with<D: Datastore>(
+        &self,
+        ipam: &mut Ipam<D>,
+        own_addresses: &dyn OwnAddresses,
+    ) -> Result<Assigned, Error> {
         let owner = Owner {
             attachment: self.attachment.clone(),
             node: self.host.name.clone(),
@@ -139,7 +169,7 @@ impl Ask {
             pools: &self.pools,
             gateways: self.gateways.as_deref(),
             takeover: None,
-            own_addresses: &NoOwnAddresses,
+            own_addresses,
             now: self.now,
         };
         ipam.assign(&request).await

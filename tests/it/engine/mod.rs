@@ -16,10 +16,17 @@ mod schedule;
 mod schedules;
 #[path = "../../support/sim.rs"]
 mod sim;
+mod tables;
 mod verbs;
 
 /// An option of the tests, such as a seed to be replayed. Absent, or not a number: `None`.
 #[expect(clippy::disallowed_methods, reason = "the one home of the tests' options")]
 fn option(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
+}
+
+/// Tells what a failing test needs to be repeated.
+#[expect(clippy::print_stderr, reason = "the one place where the tests speak")]
+fn report(text: &str) {
+    eprintln!("{text}");
 }

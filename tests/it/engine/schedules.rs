@@ -12,10 +12,10 @@ use std::rc::Rc;
 
 use super::choices::Choices;
 use super::judge::{Event, Log, client, judge};
-use super::option;
 use super::scenarios::{self, Scenario};
 use super::schedule::{Run, run};
 use super::sim::{Kind, Sim, World};
+use super::{option, report};
 
 /// Seeds of the larger scenarios, where nothing else is asked for.
 const SEEDS: u64 = 2000;
@@ -102,11 +102,6 @@ fn explain(scenario: &Scenario, kind: Kind, choices: Choices, faults: usize) {
     let _ = catch_unwind(AssertUnwindSafe(|| play(scenario, kind, &world, &mut HashSet::new())));
     let trace = world.borrow_mut().trace.take();
     trace.iter().flatten().for_each(|line| report(line));
-}
-
-#[expect(clippy::print_stderr, reason = "what a failing test needs to be repeated")]
-fn report(text: &str) {
-    eprintln!("{text}");
 }
 
 fn every_order_of(scenarios: &[Scenario], kinds: &[Kind]) {

@@ -4,7 +4,7 @@ use super::*;
 
 /// The grammar once more, as a tree that is written and judged without any of the code under test.
 #[derive(Clone, Debug)]
-enum Atom {
+pub(super) enum Atom {
     All,
     Global,
     Has(&'static str),
@@ -14,9 +14,9 @@ enum Atom {
 }
 
 /// `||` of `&&` of atoms, each with a number of `!` before it.
-type AnyOf = Vec<Vec<(usize, Atom)>>;
+pub(super) type AnyOf = Vec<Vec<(usize, Atom)>>;
 
-fn write_any(any: &AnyOf, gap: &str) -> String {
+pub(super) fn write_any(any: &AnyOf, gap: &str) -> String {
     let all = |all: &Vec<(usize, Atom)>| {
         let operation =
             |(nots, atom): &(usize, Atom)| format!("{}{}", format!("!{gap}").repeat(*nots), write(atom, gap));
@@ -68,7 +68,7 @@ fn judge(atom: &Atom, labels: &Labels) -> bool {
     }
 }
 
-fn any_of() -> impl Strategy<Value = AnyOf> {
+pub(super) fn any_of() -> impl Strategy<Value = AnyOf> {
     let label = || prop::sample::select(vec!["a", "b/c", "in", "all"]);
     let value = || prop::sample::select(vec!["", "x", "xy", "yx", "y"]);
     let operators = vec!["==", "!=", "contains", "starts with", "startswith", "ends \t with", "endswith"];

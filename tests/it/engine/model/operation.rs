@@ -1,8 +1,14 @@
 //! What hosts and people do, at random.
 
+use std::net::IpAddr;
+
 use proptest::prelude::*;
 
 use host_affine::ipam::Attachment;
+use host_affine::net::Cidr;
+
+use super::super::build::cidr;
+use super::snapshot::addresses_of;
 
 pub(crate) const HOSTS: [&str; 3] = ["a", "b", "c"];
 pub(crate) const ZONES: [&str; 2] = ["x", "y"];
@@ -22,6 +28,8 @@ pub(crate) const RESERVATIONS: [&str; 6] =
 /// What may be asked for by name.
 pub(crate) const ADDRESSES: [&str; 8] =
     ["10.0.0.4", "10.0.0.5", "10.0.0.21", "10.0.1.1", "10.0.2.3", "10.9.9.9", "fd00::5", "fd01::2"];
+/// How many addresses all pools have together: an operation names one by its place among them.
+const ALL_ADDRESSES: usize = 32 + 16 + 4 + 16 + 8;
 const CONTAINERS: u8 = 20;
 
 /// One thing that happens.
@@ -63,6 +71,62 @@ pub(crate) enum Operation {
     Wait {
         seconds: u64,
     },
+    /// An address is released by itself, as it was read or as it was at another time.
+    Free {
+        address: usize,
+        read: Read,
+    },
+    /// What is kept for a host is given up.
+    GiveUp {
+        host: usize,
+        empty_only: bool,
+    },
+    /// One block is given up.
+    GiveUpBlock {
+        address: usize,
+        empty_only: bool,
+    },
+    RemovePool {
+        which: usize,
+        force: bool,
+    },
+    /// The process ends, and another opens the store.
+    Reopen(Between),
+}
+
+/// How well whoever releases an address knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Read {
+    /// Not at all: whoever has it.
+    Blindly,
+    /// As it stands.
+    Now,
+    /// As it stood under another number.
+    Before,
+}
+
+/// What happens to a store between two processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Between {
+    Nothing,
+    /// The first did what may wait until its answer is out.
+    Settled,
+    /// Everything was written into its file.
+    WrittenOut,
+    /// What is derived is gone.
+    Forgotten,
+}
+
+/// An address by its place among all of all pools.
+pub(crate) fn address_at(place: usize) -> IpAddr {
+    POOLS.iter().flat_map(|(_, range, _)| addresses_of(cidr(range))).nth(place).expect("there are so many")
+}
+
+/// The block that would have an address.
+pub(crate) fn block_at(place: usize) -> Cidr {
+    let address = address_at(place);
+    let pool = POOLS.iter().find(|(_, range, _)| cidr(range).contains_address(address));
+    pool.and_then(|(.., prefix)| Cidr::containing(address, *prefix)).expect("each lies in a pool")
 }
 
 /// An attachment, and the host that it is on.
@@ -134,7 +198,17 @@ fn wants() -> impl Strategy<Value = Vec<Want>> {
 
 /// One operation.
 pub(crate) fn operation() -> impl Strategy<Value = Operation> {
-    use Operation::{Add, Boot, Configure, Del, DelHandle, Gc, Label, PutPool, Reserve, Wait};
+    use Operation::{
+        Add, Boot, Configure, Del, DelHandle, Free, Gc, GiveUp, GiveUpBlock, Label, PutPool, RemovePool,
+        Reopen, Reserve, Wait,
+    };
+    let read = prop_oneof![2 => Just(Read::Blindly), 2 => Just(Read::Now), 1 => Just(Read::Before)];
+    let between = prop_oneof![
+        4 => Just(Between::Nothing),
+        2 => Just(Between::Settled),
+        1 => Just(Between::WrittenOut),
+        1 => Just(Between::Forgotten),
+    ];
     prop_oneof![
         24 => (attached(), wants()).prop_map(|(attachment, wants)| Add { attachment, wants }),
         12 => attached().prop_map(Del),
@@ -148,5 +222,11 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
         1 => (0..HOSTS.len(), 0..ZONES.len()).prop_map(|(host, zone)| Label { host, zone }),
         1 => (0..HOSTS.len()).prop_map(|host| Boot { host }),
         2 => (1..100u64).prop_map(|seconds| Wait { seconds }),
+        2 => (0..ALL_ADDRESSES, read).prop_map(|(address, read)| Free { address, read }),
+        1 => (0..HOSTS.len(), any::<bool>()).prop_map(|(host, empty_only)| GiveUp { host, empty_only }),
+        1 => (0..ALL_ADDRESSES, any::<bool>())
+            .prop_map(|(address, empty_only)| GiveUpBlock { address, empty_only }),
+        1 => (0..POOLS.len(), any::<bool>()).prop_map(|(which, force)| RemovePool { which, force }),
+        2 => between.prop_map(Reopen),
     ]
 }

@@ -5,12 +5,13 @@ use std::net::IpAddr;
 
 use host_affine::api::calico::IpamBlock;
 use host_affine::api::{Affinity, HandleId};
-use host_affine::datastore::{Answer, Datastore, Entry, Key, Object, Revision, Want, run_in_place};
+use host_affine::datastore::{Answer, Datastore, Entry, Key, Object, Revision, Want};
 use host_affine::ipam::{Block, audit, noted, owner_key};
 use host_affine::net::{AddrSet, Cidr, Family};
 
 use super::super::build::name;
 use super::super::reference::{Lease, Reference};
+use super::subject::finish;
 
 /// All blocks, handles and affinities.
 #[derive(Clone, Debug, Default)]
@@ -23,7 +24,7 @@ pub(crate) struct Snapshot {
 impl Snapshot {
     pub(crate) fn of<D: Datastore>(store: &mut D) -> Self {
         let wants = [Want::AllBlocks, Want::AllHandles, Want::AllAffinities];
-        let answers = run_in_place(store.read(&wants)).expect("a store that can be read");
+        let answers = finish(store.read(&wants)).expect("a store that can be read");
         let mut taken = Self::default();
         for Entry { key, revision, object } in answers.into_iter().flat_map(Answer::objects) {
             match (&key, &object) {
