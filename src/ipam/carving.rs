@@ -9,6 +9,7 @@ mod claim;
 mod error;
 mod pool;
 mod release;
+mod repair;
 
 pub use allocation::{IfExists, Outcome};
 pub use error::CarveError;

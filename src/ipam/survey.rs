@@ -7,7 +7,9 @@ use super::{Block, Config, Error, Finding, Ipam, audit, owner, pools};
 use crate::api::calico::{IpamBlock, IpamHandle};
 use crate::api::{Affinity, HandleId, HostName};
 use crate::clock::Timestamp;
-use crate::datastore::{self, Answer, Derived, Entry, Inspect, Key, Object, Revision, Visit, Want};
+use crate::datastore::{
+    self, Answer, Collection, Derived, Entry, Inspect, Key, Object, Revision, Visit, Want,
+};
 use crate::net::Cidr;
 
 /// An address that is not free.
@@ -140,7 +142,15 @@ impl<D: Inspect> Ipam<D> {
         survey.find_leaked(&handles);
         let blocks =
             blocks.into_iter().map(|(cidr, block)| (Key::Block(cidr), Object::Block(Box::new(block))));
-        let others = affinities.into_iter().chain(handles).map(|entry| (entry.key, entry.object));
+        let mut carved = Vec::new();
+        for collection in [Collection::Carved, Collection::Allocations, Collection::Claims] {
+            carved.extend(self.all(Want::All(collection), &mut survey).await?.unwrap_or_default());
+        }
+        let pools = settings.pools.into_iter();
+        let pools = pools.map(|(_, pool)| (Key::Pool(pool.name().to_owned()), Object::from(pool)));
+        let others =
+            affinities.into_iter().chain(handles).chain(carved).map(|entry| (entry.key, entry.object));
+        let others = others.chain(pools);
         survey.findings = audit(blocks.chain(others));
         survey.drop_hearsay();
         match self.store.derived().await {
@@ -238,7 +248,11 @@ impl Survey {
             | Finding::UnconfirmedAffinity { block, .. } => !unread.contains(block),
             Finding::DamagedBlock { .. }
             | Finding::OverlappingBlocks { .. }
-            | Finding::UnindexedAddress { .. } => true,
+            | Finding::UnindexedAddress { .. }
+            | Finding::CarvedTwice { .. }
+            | Finding::CarvedForNobody { .. }
+            | Finding::NotCarved { .. }
+            | Finding::UnboundClaim { .. } => true,
         });
     }
 

@@ -144,6 +144,10 @@ const fn kind_of(finding: &Finding) -> &'static str {
         Finding::UnconfirmedAffinity { .. } => "unconfirmedAffinity",
         Finding::UnrecordedAffinity { .. } => "unrecordedAffinity",
         Finding::StaleAffinity { .. } => "staleAffinity",
+        Finding::CarvedTwice { .. } => "carvedTwice",
+        Finding::CarvedForNobody { .. } => "carvedForNobody",
+        Finding::NotCarved { .. } => "notCarved",
+        Finding::UnboundClaim { .. } => "unboundClaim",
     }
 }
 
