@@ -47,7 +47,10 @@ pub(in crate::cli) fn run(
     let witness = Witness::of(context, liveness::path(args.inventory.as_ref()))?;
     let mut repaired = String::new();
     let (survey, note) = if args.repair {
-        context.confirm("This mends counts of handles and records of affinities.", args.yes)?;
+        context.confirm(
+            "This makes anew what is derived: the index, lists of blocks with room, and records of affinities.",
+            args.yes,
+        )?;
         repair(context, &mut repaired)?
     } else {
         let (mut ipam, note) = context.open_to_read()?;
@@ -70,6 +73,7 @@ pub(in crate::cli) fn run(
         report::write(file, &document())?;
         answer = answer.note(format!("note: the report is in {}", file.display()));
     }
+    answer.notes.extend(survey.damaged.iter().map(|damage| format!("warning: {damage}")));
     if !problems.is_empty() {
         answer.outcome = Outcome::No;
     }
@@ -94,12 +98,12 @@ fn repair(context: &mut Context<'_>, repaired: &mut String) -> Result<(Survey, O
 
 fn problems(survey: &Survey, witness: &Witness) -> Vec<Problem> {
     let mut problems: Vec<Problem> = Vec::new();
-    problems.extend(survey.damaged.iter().map(|text| Problem::new("damaged", text.clone())));
+    let damaged = survey.damaged.iter();
+    problems
+        .extend(damaged.map(|text| Problem::new("damaged", format!("{text}; put it back from a backup"))));
     problems
         .extend(survey.findings.iter().map(|finding| Problem::new(kind_of(finding), finding.to_string())));
-    problems.extend(
-        survey.derived.iter().map(|derived| Problem::new(kind_of_derived(derived), derived.to_string())),
-    );
+    problems.extend(survey.derived.iter().flat_map(|derived| of_derived(derived, survey)));
     for fact in survey.addresses.iter().filter(|fact| !fact.is_cooling) {
         if let Life::Dead(why) = witness.life(fact) {
             problems.push(leaked(fact, &why));
@@ -147,11 +151,23 @@ const fn kind_of(finding: &Finding) -> &'static str {
     }
 }
 
-const fn kind_of_derived(derived: &Derived) -> &'static str {
+/// What is derived and does not agree: where it is about addresses, one problem for each.
+fn of_derived(derived: &Derived, survey: &Survey) -> Vec<Problem> {
     match derived {
-        Derived::LostHandle { .. } => "lostHandle",
-        Derived::StrayHandle { .. } => "strayHandle",
-        Derived::Unusable { .. } => "unusable",
+        Derived::LostHandle { handle, block } => {
+            let is_of = |fact: &&AddressFact| fact.block == *block && fact.handle.as_ref() == Some(handle);
+            let lost = |fact: &AddressFact| {
+                let text = format!(
+                    "{} is held by a handle that the index does not lead to its block: no DEL would find it; {}",
+                    fact.address,
+                    whose(fact)
+                );
+                about("lostHandle", fact, text)
+            };
+            survey.addresses.iter().filter(is_of).map(lost).collect()
+        }
+        Derived::StrayHandle { .. } => vec![Problem::new("strayHandle", derived.to_string())],
+        Derived::Unusable { .. } => vec![Problem::new("unusable", derived.to_string())],
     }
 }
 
