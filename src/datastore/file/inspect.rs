@@ -46,18 +46,30 @@ impl Inspect for FileStore {
         Ok(())
     }
 
+    /// As with blocks, whoever only reads holds no lock meanwhile, and looks again at what looked wrong.
     async fn derived(&mut self) -> Result<Vec<Derived>, Error> {
-        // What is looked at must belong together, so whoever changes it waits.
         self.lock_again()?;
-        let mut found = Vec::new();
         let unusable = |file: &str| Derived::Unusable { file: file.to_owned() };
         self.settings()?;
-        if self.state_is_stale {
-            found.push(unusable(STATE));
+        let state_is_stale = self.state_is_stale;
+        if self.access == Access::Read {
+            self.unlock();
         }
-        match self.ways()? {
-            None => found.push(unusable(INDEX)),
-            Some(ways) => found.extend(self.compare(&ways)?),
+        let mut found = match self.ways()? {
+            None => vec![unusable(INDEX)],
+            Some(ways) => self.compare(&ways)?,
+        };
+        if !found.is_empty() {
+            self.lock_again()?;
+            let looked_at = std::mem::take(&mut found);
+            for one in looked_at {
+                if self.is_so(&one)? {
+                    found.push(one);
+                }
+            }
+        }
+        if state_is_stale {
+            found.push(unusable(STATE));
         }
         Ok(found)
     }
@@ -148,6 +160,51 @@ impl FileStore {
             }
         }
         Ok(found)
+    }
+}
+
+impl FileStore {
+    /// Whether something does not agree now, under the lock.
+    fn is_so(&self, derived: &Derived) -> Result<bool, Error> {
+        match derived {
+            Derived::Unusable { .. } => {
+                let header = &self.journal.header;
+                Ok(header.index != 0 && index::lookup(&self.dir, header, 0)? == Lookup::Unusable)
+            }
+            Derived::LostHandle { handle, block } => {
+                let holds = self
+                    .block_uncached(*block)?
+                    .is_some_and(|block| owner_names(&block).contains(handle.as_str()));
+                Ok(holds && !self.leads(fnv1a(handle.as_bytes()), *block)?)
+            }
+            Derived::StrayHandle { hash, block } => {
+                let Ok(hash) = u64::from_str_radix(hash, 16) else { return Ok(false) };
+                let is_owner =
+                    |block: &IpamBlock| owner_names(block).iter().any(|name| fnv1a(name.as_bytes()) == hash);
+                let holds = self.block_uncached(*block)?.is_some_and(|block| is_owner(&block));
+                Ok(!holds && self.leads(hash, *block)?)
+            }
+        }
+    }
+
+    /// Whether there is a way from a handle to a block.
+    fn leads(&self, hash: u64, block: Cidr) -> Result<bool, Error> {
+        let mut leads = match index::lookup(&self.dir, &self.journal.header, hash)? {
+            Lookup::Blocks(blocks) => blocks.contains(&block),
+            // All blocks are looked at then.
+            Lookup::TooMany | Lookup::Unusable => true,
+        };
+        let overlay = &self.journal.overlay;
+        for op in overlay.ops().iter().filter(|op| fnv1a(overlay.bytes(&op.name)) == hash) {
+            if overlay.text(&op.block).parse() == Ok(block) {
+                match op.verb {
+                    OpVerb::HandleAdd => leads = true,
+                    OpVerb::HandleRemove => leads = false,
+                    _ => {}
+                }
+            }
+        }
+        Ok(leads)
     }
 }
 
