@@ -220,6 +220,13 @@ impl Inspect for Store {
         }
     }
 
+    fn counts_handles(&self) -> bool {
+        match self {
+            Store::File(store) => store.counts_handles(),
+            Store::Absent(store) => store.counts_handles(),
+        }
+    }
+
     async fn derived(&mut self) -> Result<Vec<Derived>, datastore::Error> {
         match self {
             Store::File(store) => store.derived().await,

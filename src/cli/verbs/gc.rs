@@ -22,12 +22,12 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Gc) -> Result<Answer
     let witness = Witness::of(context, None)?;
     let (mut ipam, note) = context.open_to_change()?;
     let now = context.clock.now();
-    let survey = context.survey(&mut ipam)?;
+    let mut is_dead =
+        |fact: &crate::ipam::AddressFact| !fact.is_cooling && matches!(witness.life(fact), Life::Dead(_));
+    let facts = context.facts(&mut ipam, &mut is_dead)?;
     let mut answer = Answer { notes: note.into_iter().collect(), ..Answer::default() };
-    answer.notes.extend(survey.damaged.iter().map(|damage| format!("warning: {damage}")));
-    let is_dead =
-        |fact: &&crate::ipam::AddressFact| !fact.is_cooling && matches!(witness.life(fact), Life::Dead(_));
-    let dead: Vec<_> = survey.addresses.iter().filter(is_dead).collect();
+    answer.notes.extend(facts.damaged.iter().map(|damage| format!("warning: {damage}")));
+    let dead = &facts.addresses;
     if !args.dry_run && !dead.is_empty() {
         context
             .confirm(&format!("This releases {}.", counted(dead.len(), "address", "addresses")), args.yes)?;

@@ -15,7 +15,7 @@ use super::report::{self, Report};
 use super::write;
 use crate::api::{HandleId, HostName};
 use crate::datastore::{Revision, run_in_place};
-use crate::ipam::{AddressFact, Assignment, Ipam, ReleaseError, Survey, owner_key};
+use crate::ipam::{AddressFact, Assignment, Ipam, ReleaseError, owner_key};
 use crate::net::parse_address;
 
 /// Why an address that is held is left alone.
@@ -68,8 +68,9 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Release) -> Result<A
     let (mut ipam, note) = context.open_to_change()?;
     let mut answer = Answer { notes: note.into_iter().collect(), ..Answer::default() };
     let meant = if given.is_empty() {
-        let survey = context.survey(&mut ipam)?;
-        chosen(&survey, args)?
+        let (meant, damaged) = chosen(context, &mut ipam, args)?;
+        answer.notes.extend(damaged.into_iter().map(|damage| format!("warning: {damage}")));
+        meant
     } else {
         let whatever = |address| Assignment { address, sequence: None, handle: None };
         given.into_iter().map(whatever).collect()
@@ -94,8 +95,12 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Release) -> Result<A
     Ok(answer)
 }
 
-/// What is held by a handle, a virtual machine or a node.
-fn chosen(survey: &Survey, args: &Release) -> Result<Vec<Assignment>, Error> {
+/// What is held by a handle, a virtual machine or a node; and what could not be read.
+fn chosen(
+    context: &mut Context<'_>,
+    ipam: &mut Ipam<Store>,
+    args: &Release,
+) -> Result<(Vec<Assignment>, Vec<String>), Error> {
     let machine = args.vm.as_deref().map(|text| {
         text.split_once('/').ok_or_else(|| Error::Argument {
             what: "`--vm`".into(),
@@ -104,7 +109,7 @@ fn chosen(survey: &Survey, args: &Release) -> Result<Vec<Assignment>, Error> {
         })
     });
     let machine = machine.transpose()?;
-    let is_meant = |fact: &&AddressFact| {
+    let mut is_meant = |fact: &AddressFact| {
         let is_handle = args.handle.is_some() && fact.handle == args.handle;
         let is_node = args.node.is_some() && fact.noted(owner_key::NODE) == args.node.as_deref();
         let is_machine = machine.is_some_and(|(namespace, name)| {
@@ -118,7 +123,8 @@ fn chosen(survey: &Survey, args: &Release) -> Result<Vec<Assignment>, Error> {
         sequence: Some(fact.sequence),
         handle: fact.handle.clone(),
     };
-    Ok(survey.addresses.iter().filter(is_meant).map(assignment).collect())
+    let facts = context.facts(ipam, &mut is_meant)?;
+    Ok((facts.addresses.iter().map(assignment).collect(), facts.damaged))
 }
 
 /// A node whose addresses were freed keeps no block either.

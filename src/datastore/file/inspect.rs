@@ -46,6 +46,10 @@ impl Inspect for FileStore {
         Ok(())
     }
 
+    fn counts_handles(&self) -> bool {
+        true
+    }
+
     /// As with blocks, whoever only reads holds no lock meanwhile, and looks again at what looked wrong.
     async fn derived(&mut self) -> Result<Vec<Derived>, Error> {
         self.lock_again()?;
