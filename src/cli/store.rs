@@ -15,8 +15,11 @@ use crate::cni::config::{
 use crate::cni::env::{Call, Verb};
 use crate::datastore::file::{Access, Durability, FileStore, IfAbsent, Options};
 use crate::datastore::memory::Memory;
-use crate::datastore::{self, Answer as Read, Batch, Commit, Datastore, Derived, Inspect, Visit, Want};
+use crate::datastore::{
+    self, Answer as Read, Batch, Commit, Datastore, Derived, Entry, Inspect, Visit, Want,
+};
 use crate::ipam::{Host, Ipam, Trial};
+use crate::net::Cidr;
 
 /// Names a store, for those who do not want to repeat `--datastore`.
 const VARIABLE: &str = "HOST_AFFINE_DATASTORE";
@@ -217,6 +220,15 @@ impl Inspect for Store {
         match self {
             Store::File(store) => store.each_block(visit).await,
             Store::Absent(_) => Ok(()),
+        }
+    }
+
+    async fn all_affinities(
+        &mut self,
+    ) -> Result<(Vec<Entry>, Vec<(Cidr, datastore::Error)>), datastore::Error> {
+        match self {
+            Store::File(store) => store.all_affinities().await,
+            Store::Absent(store) => store.all_affinities().await,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Looking through a whole store, whatever is damaged in it: what people's commands need and no runtime's call does.
 
-use super::{Answer, Datastore, Error, Key, Want};
+use super::{Answer, Datastore, Entry, Error, Key, Want};
 use crate::api::calico::IpamBlock;
 use crate::net::{Cidr, Family};
 
@@ -65,6 +65,14 @@ pub trait Inspect: Datastore {
                 }
             }
             Ok(())
+        }
+    }
+
+    /// All records of affinities, and of those that cannot be read, which blocks they are about and why.
+    fn all_affinities(&mut self) -> impl Future<Output = Result<(Vec<Entry>, Vec<(Cidr, Error)>), Error>> {
+        async move {
+            let answer = self.read(&[Want::AllAffinities]).await?.pop();
+            Ok((answer.map(Answer::objects).unwrap_or_default(), Vec::new()))
         }
     }
 

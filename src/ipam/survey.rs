@@ -150,7 +150,11 @@ impl<D: Inspect> Ipam<D> {
             }
         };
         self.store.each_block(&mut visit).await?;
-        let affinities = self.affinities(&blocks, &mut survey).await?;
+        let (affinities, damaged) = self.store.all_affinities().await?;
+        for (cidr, error) in damaged {
+            survey.damaged.push(error.to_string());
+            survey.unread.insert(cidr);
+        }
         let handles = if counts_handles {
             Vec::new()
         } else {
@@ -175,31 +179,6 @@ impl<D: Inspect> Ipam<D> {
             Ok(mut answers) => Ok(answers.pop().map(Answer::objects)),
             Err(error) => survey.note_damage(error).map(|()| None),
         }
-    }
-
-    /// All records of affinities; where one is damaged, those of the blocks that could be read, one by one.
-    async fn affinities(
-        &mut self,
-        blocks: &BTreeMap<Cidr, IpamBlock>,
-        survey: &mut Survey,
-    ) -> Result<Vec<Entry>, Error> {
-        match self.store.read(&[Want::AllAffinities]).await {
-            Ok(mut answers) => return Ok(answers.pop().map(Answer::objects).unwrap_or_default()),
-            Err(datastore::Error::Damaged { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let mut records = Vec::new();
-        for (cidr, block) in blocks {
-            let Some(owner) = &block.affinity else { continue };
-            match self.store.read(&[Want::Object(Key::Affinity(owner.clone(), *cidr))]).await {
-                Ok(mut answers) => records.extend(answers.pop().and_then(Answer::object)),
-                Err(error) => {
-                    survey.note_damage(error)?;
-                    survey.unread.insert(*cidr);
-                }
-            }
-        }
-        Ok(records)
     }
 }
 

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 
 use nix::fcntl::OFlag;
 
+use super::codec::decode_affinity;
 use super::index::{self, Lookup};
-use super::layout::{INDEX, STATE, fnv1a};
+use super::layout::{AFFINITIES, INDEX, STATE, cidr_of_file, fnv1a, path};
 use super::record::OpVerb;
 use super::slots::{PAGE_BYTES, SLOT_BYTES, parse_slot};
 use super::{Access, FileStore};
 use crate::api::calico::IpamBlock;
-use crate::datastore::{Derived, Error, Inspect, Visit};
+use crate::datastore::{Derived, Entry, Error, Inspect, Visit};
 use crate::net::Cidr;
 
 /// A handle's hash, and a block to which it leads. A list of them takes half of what a map does.
@@ -44,6 +45,40 @@ impl Inspect for FileStore {
             }
         }
         Ok(())
+    }
+
+    /// As with blocks.
+    async fn all_affinities(&mut self) -> Result<(Vec<Entry>, Vec<(Cidr, Error)>), Error> {
+        self.lock_again()?;
+        if self.access == Access::Read {
+            self.unlock();
+        }
+        let mut records = Vec::new();
+        let mut again = Vec::new();
+        for owner in self.folders(AFFINITIES)? {
+            let folder = format!("{AFFINITIES}/{owner}");
+            for (name, content) in self.objects_in(&folder)? {
+                let Some(cidr) = cidr_of_file(&name) else { continue };
+                let file = format!("{folder}/{name}");
+                match self.affinity_in(&file, &content) {
+                    Ok(entry) => records.push(entry),
+                    Err(_) => again.push((cidr, file)),
+                }
+            }
+        }
+        let mut damaged = Vec::new();
+        if !again.is_empty() {
+            self.lock_again()?;
+        }
+        for (cidr, file) in again {
+            let Some(content) = self.content(&file)? else { continue };
+            match self.affinity_in(&file, &content) {
+                Ok(entry) => records.push(entry),
+                Err(error) => damaged.push((cidr, error)),
+            }
+        }
+        records.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok((records, damaged))
     }
 
     fn counts_handles(&self) -> bool {
@@ -100,6 +135,10 @@ impl Ways {
 }
 
 impl FileStore {
+    fn affinity_in(&self, file: &str, content: &[u8]) -> Result<Entry, Error> {
+        decode_affinity(&self.dir.path_of(file), content, |key| path(key).as_deref() == Some(file))
+    }
+
     /// What the index and the journal say; `None`: the index is not to be believed.
     pub(super) fn ways(&self) -> Result<Option<Ways>, Error> {
         let mut listed = BTreeSet::new();
