@@ -156,6 +156,7 @@ fn what_is_whole_is_shown_and_the_damaged_file_is_named() {
         &["ipam", "map", "-o", "svg"],
         &["ipam", "map", "-o", "html"],
         &["describe", "ippool", "pods"],
+        &["get", "ipamblocks"],
     ] {
         let shown = store.run(args);
         shown.exits(0);
