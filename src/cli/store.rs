@@ -16,10 +16,9 @@ use crate::cni::env::{Call, Verb};
 use crate::datastore::file::{Access, Durability, FileStore, IfAbsent, Options};
 use crate::datastore::memory::Memory;
 use crate::datastore::{
-    self, Answer as Read, Batch, Commit, Datastore, Derived, Entry, Inspect, Visit, Want,
+    self, Affinities, Answer as Read, Batch, Commit, Datastore, Derived, Inspect, Visit, Want,
 };
 use crate::ipam::{Host, Ipam, Trial};
-use crate::net::Cidr;
 
 /// Names a store, for those who do not want to repeat `--datastore`.
 const VARIABLE: &str = "HOST_AFFINE_DATASTORE";
@@ -215,6 +214,9 @@ impl Datastore for Store {
     }
 }
 
+/// A map has no files that could be damaged.
+impl Inspect for Memory {}
+
 impl Inspect for Store {
     async fn each_block(&mut self, visit: &mut dyn FnMut(Visit)) -> Result<(), datastore::Error> {
         match self {
@@ -223,9 +225,7 @@ impl Inspect for Store {
         }
     }
 
-    async fn all_affinities(
-        &mut self,
-    ) -> Result<(Vec<Entry>, Vec<(Cidr, datastore::Error)>), datastore::Error> {
+    async fn all_affinities(&mut self) -> Result<Affinities, datastore::Error> {
         match self {
             Store::File(store) => store.all_affinities().await,
             Store::Absent(store) => store.all_affinities().await,

@@ -18,6 +18,15 @@ pub struct Visit {
     pub block: Result<IpamBlock, Error>,
 }
 
+/// The records of affinities.
+#[derive(Debug, Default)]
+pub struct Affinities {
+    /// Those that can be read, in the order of their keys.
+    pub records: Vec<Entry>,
+    /// Of the others, which blocks they are about, and why they cannot be read.
+    pub damaged: Vec<(Cidr, Error)>,
+}
+
 /// Something that is derived from objects and does not agree with them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Derived {
@@ -68,11 +77,11 @@ pub trait Inspect: Datastore {
         }
     }
 
-    /// All records of affinities, and of those that cannot be read, which blocks they are about and why.
-    fn all_affinities(&mut self) -> impl Future<Output = Result<(Vec<Entry>, Vec<(Cidr, Error)>), Error>> {
+    /// All records of affinities.
+    fn all_affinities(&mut self) -> impl Future<Output = Result<Affinities, Error>> {
         async move {
             let answer = self.read(&[Want::AllAffinities]).await?.pop();
-            Ok((answer.map(Answer::objects).unwrap_or_default(), Vec::new()))
+            Ok(Affinities { records: answer.map(Answer::objects).unwrap_or_default(), damaged: Vec::new() })
         }
     }
 
@@ -91,6 +100,3 @@ pub trait Inspect: Datastore {
         std::future::ready(Ok(Vec::new()))
     }
 }
-
-/// A map has no files that could be damaged.
-impl Inspect for super::memory::Memory {}

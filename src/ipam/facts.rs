@@ -39,7 +39,7 @@ impl<D: Inspect> Ipam<D> {
             watch(total);
             match block {
                 Ok(block) => {
-                    facts.addresses.extend(facts_of(block, &config, now).1.into_iter().filter(&mut *keep))
+                    facts.addresses.extend(facts_of(block, &config, now).1.into_iter().filter(&mut *keep));
                 }
                 Err(error) => {
                     facts.damaged.push(error.to_string());

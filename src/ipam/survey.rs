@@ -150,8 +150,8 @@ impl<D: Inspect> Ipam<D> {
             }
         };
         self.store.each_block(&mut visit).await?;
-        let (affinities, damaged) = self.store.all_affinities().await?;
-        for (cidr, error) in damaged {
+        let affinities = self.store.all_affinities().await?;
+        for (cidr, error) in affinities.damaged {
             survey.damaged.push(error.to_string());
             survey.unread.insert(cidr);
         }
@@ -163,7 +163,7 @@ impl<D: Inspect> Ipam<D> {
         survey.find_leaked(&handles, &held);
         let blocks =
             blocks.into_iter().map(|(cidr, block)| (Key::Block(cidr), Object::Block(Box::new(block))));
-        let others = affinities.into_iter().chain(handles).map(|entry| (entry.key, entry.object));
+        let others = affinities.records.into_iter().chain(handles).map(|entry| (entry.key, entry.object));
         survey.findings = audit(blocks.chain(others));
         survey.drop_hearsay();
         match self.store.derived().await {

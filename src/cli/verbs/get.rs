@@ -76,8 +76,8 @@ pub(in crate::cli) fn read(
     let (entries, damaged) = match selection.kind {
         Kind::IpamBlock if selection.names.is_empty() => every_block(store)?,
         Kind::BlockAffinity => {
-            let (entries, damaged) = run_in_place(store.all_affinities())?;
-            (entries, damaged.into_iter().map(|(_, error)| error.to_string()).collect())
+            let found = run_in_place(store.all_affinities())?;
+            (found.records, found.damaged.into_iter().map(|(_, error)| error.to_string()).collect())
         }
         kind => {
             let wants = wants(store, selection)?;

@@ -12,7 +12,7 @@ use super::record::OpVerb;
 use super::slots::{PAGE_BYTES, SLOT_BYTES, parse_slot};
 use super::{Access, FileStore};
 use crate::api::calico::IpamBlock;
-use crate::datastore::{Derived, Entry, Error, Inspect, Visit};
+use crate::datastore::{Affinities, Derived, Entry, Error, Inspect, Visit};
 use crate::net::Cidr;
 
 /// A handle's hash, and a block to which it leads. A list of them takes half of what a map does.
@@ -48,7 +48,7 @@ impl Inspect for FileStore {
     }
 
     /// As with blocks.
-    async fn all_affinities(&mut self) -> Result<(Vec<Entry>, Vec<(Cidr, Error)>), Error> {
+    async fn all_affinities(&mut self) -> Result<Affinities, Error> {
         self.lock_again()?;
         if self.access == Access::Read {
             self.unlock();
@@ -78,7 +78,7 @@ impl Inspect for FileStore {
             }
         }
         records.sort_by(|a, b| a.key.cmp(&b.key));
-        Ok((records, damaged))
+        Ok(Affinities { records, damaged })
     }
 
     fn counts_handles(&self) -> bool {
