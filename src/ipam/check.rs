@@ -36,7 +36,7 @@ impl<D: Datastore> Ipam<D> {
         // A container that cannot exist holds nothing, so that a free address is looked for.
         let mut owner = request.owner.clone();
         owner.attachment.container_id = String::from("-");
-        self.plan(&super::Assign { owner: &owner, ..*request }, &mut None).await.map(drop)
+        self.plan(&super::Assign { owner: &owner, ..*request }, &mut None).await?.ready().map(drop)
     }
 
     /// The addresses of the virtual machines that an attachment is on record for.

@@ -19,6 +19,7 @@ mod config;
 mod configure;
 mod draft;
 mod error;
+mod excess;
 mod facts;
 mod give_back;
 mod held;

@@ -126,7 +126,9 @@ fn handles_and_nodes_are_freed_whole() {
         0,
         "Released 10.73.2.0 (handle net.a, pod prod/a, node n1, block 10.73.2.0/29 (affinity host:n1))\n",
     );
-    store.run(&["ipam", "release", "--handle=net.a"]).says(1, "note: nothing is held by it\n");
+    store
+        .run(&["ipam", "release", "--handle=net.a"])
+        .says(1, "note: virtual machine prod/db has no address and no record\n");
     store.run(&["ipam", "release", "--node=n1"]).prints(
         0,
         "Released 10.73.2.1 (handle net.b, pod prod/b, node n1, block 10.73.2.0/29 (affinity host:n1))\nGave up 1 block of node n1\n",
