@@ -9,10 +9,11 @@ mod claim;
 mod error;
 mod pool;
 mod release;
+mod shown;
 
 pub use allocation::{IfExists, Outcome};
 pub use error::CarveError;
-pub use pool::PoolShown;
+pub use shown::PoolShown;
 
 use std::collections::BTreeMap;
 
@@ -41,6 +42,15 @@ impl Source {
 
     fn name(&self) -> &str {
         self.record.calico.name()
+    }
+
+    /// The state of both its faces, as resources say it.
+    fn version(&self) -> String {
+        let revisions = self.guards.iter().filter_map(|guard| match guard {
+            Guard::Unchanged(_, revision) => revision.map(allocation::version),
+            Guard::NothingNewIn(..) => None,
+        });
+        revisions.collect::<Vec<_>>().join(".")
     }
 }
 
