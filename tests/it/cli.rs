@@ -10,6 +10,7 @@ mod get;
 mod grammar;
 mod help;
 mod migrate;
+mod milo;
 mod others;
 mod patch;
 mod release;

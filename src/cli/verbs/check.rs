@@ -20,19 +20,19 @@ const HOSTS_MAX: usize = 20;
 
 /// Something that was found.
 struct Problem {
-    kind: &'static str,
+    kind: String,
     text: String,
     fields: Map<String, Value>,
 }
 
 impl Problem {
-    fn new(kind: &'static str, text: String) -> Self {
-        Self { kind, text, fields: Map::new() }
+    fn new(kind: impl Into<String>, text: String) -> Self {
+        Self { kind: kind.into(), text, fields: Map::new() }
     }
 
     fn value(&self) -> Value {
         let mut value = self.fields.clone();
-        value.insert("kind".into(), self.kind.into());
+        value.insert("kind".into(), self.kind.clone().into());
         value.insert("message".into(), self.text.clone().into());
         Value::Object(value)
     }
@@ -135,16 +135,15 @@ fn problems(survey: &Survey, witness: &Witness) -> Vec<Problem> {
     problems
 }
 
-const fn kind_of(finding: &Finding) -> &'static str {
-    match finding {
-        Finding::DamagedBlock { .. } => "damagedBlock",
-        Finding::OverlappingBlocks { .. } => "overlappingBlocks",
-        Finding::UnindexedAddress { .. } => "unindexedAddress",
-        Finding::Overcounted { .. } => "overcountedHandle",
-        Finding::UnconfirmedAffinity { .. } => "unconfirmedAffinity",
-        Finding::UnrecordedAffinity { .. } => "unrecordedAffinity",
-        Finding::StaleAffinity { .. } => "staleAffinity",
+/// The name of a finding for programs: its own in the source, which says what it is.
+fn kind_of(finding: &Finding) -> String {
+    if matches!(finding, Finding::Overcounted { .. }) {
+        return "overcountedHandle".to_owned();
     }
+    let name = format!("{finding:?}");
+    let name = name.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    let first = name.get(..1).unwrap_or_default().to_ascii_lowercase();
+    first + name.get(1..).unwrap_or_default()
 }
 
 const fn kind_of_derived(derived: &Derived) -> &'static str {

@@ -13,6 +13,7 @@ pub(super) mod get;
 pub(super) mod map;
 pub(super) mod metrics;
 pub(super) mod migrate;
+mod milo;
 pub(super) mod patch;
 pub(super) mod release;
 pub(super) mod replace;
