@@ -348,7 +348,7 @@ pub(super) struct Check {
     /// Print every address with a problem (they are printed in any case)
     #[arg(long)]
     pub(super) show_problem_ips: bool,
-    /// Mend what other objects say is right: counts of handles, and records of affinities
+    /// Make anew what is derived: the index of handles, lists of blocks with room, and records of affinities
     #[arg(long)]
     pub(super) repair: bool,
     /// Do not ask
@@ -524,6 +524,9 @@ pub(super) struct Show {
     /// Show who has one address
     #[arg(long, value_name = "ADDR", conflicts_with_all = ["blocks", "borrowed", "configuration"])]
     pub(super) ip: Option<String>,
+    /// Show virtual machines: their addresses, the pods that own them, and since when there is none
+    #[arg(long, conflicts_with_all = ["blocks", "borrowed", "configuration", "ip"])]
+    pub(super) vm: bool,
 }
 
 /// Change global options; those that are not named stay as they are

@@ -59,6 +59,7 @@ fn code(error: &Error) -> Code {
         | Error::HandleFull { .. }
         | Error::CarvedOut { .. }
         | Error::GatewayTaken { .. } => Code::AddressTaken,
+        Error::PersistenceDisabled { .. } | Error::MachineWithoutAddress { .. } => Code::NoMigration,
         Error::KeptBack { .. } => Code::AddressReserved,
         Error::StrictAffinity { .. } => Code::StrictAffinity,
         Error::PoolsOverlap { .. }

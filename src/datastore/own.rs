@@ -28,8 +28,9 @@ pub struct Carved {
     pub pool: String,
     /// What it was carved for.
     pub owner: CarvedFor,
-    /// When.
-    pub since: Timestamp,
+    /// When. `None`: the record was made again, and nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
 }
 
 /// What a network is carved out of a pool for, besides blocks, which stand for themselves.

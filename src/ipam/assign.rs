@@ -6,8 +6,9 @@ use super::attempt::{Attempts, Next};
 use super::block::{Allocation, Block};
 use super::draft::Draft;
 use super::held::Held;
+use super::machine::{Guest, MachineIdentity, machine_handle};
 use super::network::{self, PoolAsked};
-use super::owner::Owner;
+use super::owner::{self, Owner};
 use super::policy::Policy;
 use super::pools::{Pool, PoolChoice};
 use super::search::Search;
@@ -16,7 +17,7 @@ use super::{Error, Host, Ipam, OwnAddresses};
 use crate::api::HandleId;
 use crate::api::calico::IpamHandle;
 use crate::clock::Timestamp;
-use crate::datastore::{Datastore, Entry, Key, Want};
+use crate::datastore::{Datastore, Entry, Key, MachineRole, Want};
 use crate::net::{AddrSet, Family};
 
 /// A request for addresses.
@@ -54,6 +55,9 @@ pub enum Sharing<'a> {
         /// The most addresses of one family that it may have. At least 1.
         most: u32,
     },
+    /// The pods of a virtual machine, under the machine's handle: one address of each family, on whatever host. Where the
+    /// configuration says that machines keep no addresses, a pod of one is a pod.
+    Machine(&'a MachineIdentity),
 }
 
 /// One wanted address.
@@ -74,6 +78,8 @@ pub struct Wanted {
 pub struct Assigned {
     /// One address for each that was wanted, in that order.
     pub addresses: Vec<AssignedAddress>,
+    /// Whether the addresses are another pod's until this one takes them over: nothing must be sent to it yet.
+    pub waits: bool,
 }
 
 /// An address and where it comes from.
@@ -93,6 +99,9 @@ impl Assign<'_> {
         Ok(match self.sharing {
             Sharing::Attachment => self.owner.attachment.handle()?,
             Sharing::Handle { handle, .. } => handle.clone(),
+            Sharing::Machine(machine) => {
+                machine_handle(&self.owner.attachment.network, &machine.namespace, &machine.name)?
+            }
         })
     }
 }
@@ -115,6 +124,7 @@ impl<D: Datastore> Ipam<D> {
     /// # Source
     /// design of Calico's IPAM, "`AutoAssign` and host affinity"; CNI 1.1.0, section 5, on repeated ADDs.
     pub async fn assign(&mut self, request: &Assign<'_>) -> Result<Assigned, Error> {
+        let request = &Assign { sharing: self.settle_sharing(request).await?, ..*request };
         if let Some(takeover) = request.takeover {
             self.take_over(request, takeover).await?;
         }
@@ -176,11 +186,21 @@ impl<D: Datastore> Ipam<D> {
     ) -> Result<(Draft, Policy, Assigned), Error> {
         let handle = request.handle()?;
         let (policy, mut draft, held) = self.begin(request, &handle).await?;
-        let mut mine = Held::new(request.sharing);
+        let mut mine = Held::new(request.sharing, &handle);
         for (revision, block) in held {
             mine.take_in(draft.load_block(revision, block), &handle, request);
         }
         let held_at_first = held_at_first.get_or_insert_with(|| mine.addresses());
+        let guest = match request.sharing {
+            Sharing::Machine(machine) => {
+                if machine.role == MachineRole::Target && mine.addresses().is_empty() {
+                    return Err(Error::MachineWithoutAddress { handle });
+                }
+                let container = request.owner.attachment.handle()?;
+                Some(Guest::of(&mut self.store, machine, &handle, container).await?)
+            }
+            Sharing::Attachment | Sharing::Handle { .. } => None,
+        };
         // Who wants one particular address goes first, so that no other want is given it.
         let mut order: Vec<usize> = (0..request.wanted.len()).collect();
         order.sort_by_key(|&place| request.wanted[place].address.is_none());
@@ -189,7 +209,11 @@ impl<D: Datastore> Ipam<D> {
             let wanted = &request.wanted[place];
             found.push((place, wanted, mine.answer(wanted, request.wanted, &policy)?));
         }
-        let attribute = request.owner.attribute(&handle, request.now);
+        // Who uses a machine's address is noted when all of them are known.
+        let attribute = match request.sharing {
+            Sharing::Machine(_) => owner::of_handle(&handle),
+            Sharing::Attachment | Sharing::Handle { .. } => request.owner.attribute(&handle, request.now),
+        };
         let mut addresses = Vec::new();
         for (place, wanted, held) in found {
             let is_new = held.is_none();
@@ -215,7 +239,8 @@ impl<D: Datastore> Ipam<D> {
         }
         addresses.sort_by_key(|(place, _)| *place);
         let addresses = addresses.into_iter().map(|(_, address)| address).collect();
-        Ok((draft, policy, Assigned { addresses }))
+        let waits = guest.is_some_and(|guest| guest.enter(&mut draft, &handle, request));
+        Ok((draft, policy, Assigned { addresses, waits }))
     }
 
     /// Reads what every attempt needs, and drafts the pools and reservations of the network.

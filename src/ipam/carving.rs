@@ -9,6 +9,7 @@ mod claim;
 mod error;
 mod pool;
 mod release;
+mod repair;
 mod shown;
 
 pub use allocation::{IfExists, Outcome};

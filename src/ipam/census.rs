@@ -41,7 +41,7 @@ impl<D: Inspect> Ipam<D> {
         let mut visit = |Visit { cidr, total, block }: Visit| {
             watch(total);
             match block.map(|block| counter.count(block)) {
-                Ok(Ok(counted)) => blocks.push(counted),
+                Ok(Ok(usage)) => blocks.push(usage),
                 Ok(Err(problem)) => {
                     let reason = datastore::Error::Damaged { path: cidr.to_string().into(), problem };
                     census.damaged.push(Damage { block: cidr, reason });

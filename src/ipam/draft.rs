@@ -13,6 +13,7 @@ use crate::net::{AddrSet, Cidr};
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     settings: Vec<Op>,
+    last: Vec<Op>,
     blocks: BTreeMap<Cidr, BlockDraft>,
     handles: BTreeMap<HandleId, HandleDraft>,
     affinities: BTreeMap<Key, Op>,
@@ -49,6 +50,11 @@ impl Draft {
     /// A block that was taken in, or made, before.
     pub(super) fn block(&mut self, cidr: Cidr) -> Option<&mut Block> {
         self.blocks.get_mut(&cidr).filter(|draft| !draft.delete).map(|draft| &mut draft.block)
+    }
+
+    /// Every block taken in or made, to be changed.
+    pub(super) fn blocks_mut(&mut self) -> impl Iterator<Item = &mut Block> {
+        self.blocks.values_mut().filter(|draft| !draft.delete).map(|draft| &mut draft.block)
     }
 
     /// Every block taken in or made.
@@ -170,6 +176,26 @@ impl Draft {
         self.put(Key::Takeover(takeover.network.clone()), revision, takeover);
     }
 
+    /// Something that others refer to: where a batch may stop half-way it is there before they are.
+    pub(super) fn put_first(&mut self, key: Key, revision: Option<Revision>, object: impl Into<Object>) {
+        self.put(key, revision, object);
+    }
+
+    /// Something that refers to others: where a batch may stop half-way it says what was so before.
+    pub(super) fn put_last(&mut self, key: Key, revision: Revision, object: impl Into<Object>) {
+        self.change_last(key, Change::Update(revision, object.into()));
+    }
+
+    /// Deletes something that refers to others, after them.
+    pub(super) fn delete_last(&mut self, key: Key, revision: Revision) {
+        self.change_last(key, Change::Delete(revision));
+    }
+
+    fn change_last(&mut self, key: Key, change: Change) {
+        self.last.retain(|op| op.key != key);
+        self.last.push(Op { key, change, interim: None });
+    }
+
     /// Two changes of one key are one.
     fn put(&mut self, key: Key, revision: Option<Revision>, object: impl Into<Object>) {
         let object = object.into();
@@ -189,7 +215,7 @@ impl Draft {
     pub(super) fn len(&self) -> usize {
         let handles = self.handles.values().filter(|draft| draft.changed).count();
         let blocks = self.blocks.values().filter(|draft| draft.delete || draft.block.is_changed()).count();
-        self.settings.len() + handles + blocks + self.affinities.len()
+        self.settings.len() + self.last.len() + handles + blocks + self.affinities.len()
     }
 
     /// The part of a draft that claims new blocks, as they are before anything is assigned from them. `None`: it
@@ -252,6 +278,7 @@ impl Draft {
         }
         batch.ops.extend(shrinking.into_iter().filter_map(handle_op));
         batch.ops.extend(self.affinities.into_values());
+        batch.ops.extend(self.last);
         for (key, revision) in self.rests_on {
             if !batch.ops.iter().any(|op| op.key == key) {
                 batch.guards.push(Guard::Unchanged(key, revision));

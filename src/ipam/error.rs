@@ -124,6 +124,20 @@ pub enum Error {
         /// The most that it may have.
         most: u32,
     },
+    /// A virtual machine migrates to the pod, and machines keep no addresses.
+    #[error(
+        "the migration of virtual machine `{machine}` is not allowed when KubeVirtVMAddressPersistence is disabled"
+    )]
+    PersistenceDisabled {
+        /// The machine, as `namespace/name`.
+        machine: String,
+    },
+    /// A virtual machine migrates to the pod, and has no address.
+    #[error("no IP allocated to VM handle `{handle}`: there is nothing that a migration could take over")]
+    MachineWithoutAddress {
+        /// The machine's handle.
+        handle: HandleId,
+    },
     /// A pool of the network overlaps a stored pool of another CIDR.
     #[error("pool {asked} overlaps pool `{name}` ({cidr})")]
     PoolsOverlap {
@@ -276,6 +290,8 @@ impl Error {
             | Error::CarvedOut { .. }
             | Error::HoldsAnother { .. }
             | Error::HandleFull { .. }
+            | Error::PersistenceDisabled { .. }
+            | Error::MachineWithoutAddress { .. }
             | Error::PoolsOverlap { .. }
             | Error::PoolDiffers { .. }
             | Error::GatewayTaken { .. }

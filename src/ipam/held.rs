@@ -37,13 +37,20 @@ pub(super) enum Held {
 }
 
 impl Held {
-    pub(super) fn new(sharing: Sharing<'_>) -> Self {
+    pub(super) fn new(sharing: Sharing<'_>, handle: &HandleId) -> Self {
         match sharing {
             Sharing::Attachment => Held::Own(Vec::new()),
             Sharing::Handle { handle, most } => Held::Shared {
                 held: Vec::new(),
                 handle: handle.clone(),
                 most,
+                added: Vec::new(),
+                answered: Vec::new(),
+            },
+            Sharing::Machine(_) => Held::Shared {
+                held: Vec::new(),
+                handle: handle.clone(),
+                most: 1,
                 added: Vec::new(),
                 answered: Vec::new(),
             },

@@ -10,7 +10,9 @@ use super::super::render::{self, Format};
 use super::super::store::Store;
 use super::super::{Answer, Context, Outcome};
 use super::milo;
-use crate::datastore::{self, Answer as Read, Datastore as _, Entry, Key, Object, Want, run_in_place};
+use crate::datastore::{
+    self, Answer as Read, Datastore as _, Entry, Inspect as _, Key, Object, Visit, Want, run_in_place,
+};
 use crate::net::{Cidr, Family};
 
 /// What was asked for: a kind, and which resources of it; without names, all.
@@ -36,7 +38,7 @@ pub(in crate::cli) fn run(context: &Context<'_>, args: &Get) -> Result<Answer, E
     let selection = Selection::parse(&args.kind, &args.names)?;
     let filter = Filter::parse(selection.kind, args.selector.as_deref(), args.field_selector.as_deref())?;
     let (mut ipam, note) = context.open_to_read()?;
-    let mut found = match selection.kind {
+    let (mut found, damaged) = match selection.kind {
         Kind::Milo(kind) => milo::read(&mut ipam, kind, &selection.names, &milo::View::of(context, args)?)?,
         _ => read(&mut ipam.into_store(), &selection)?,
     };
@@ -45,6 +47,7 @@ pub(in crate::cli) fn run(context: &Context<'_>, args: &Get) -> Result<Answer, E
     if found.is_empty() && !filter.is_empty() && answer.outcome == Outcome::No {
         answer.notes = vec![format!("note: no {} match", selection.kind.word())];
     }
+    answer.notes.extend(damaged.iter().map(|damage| format!("warning: {damage}")));
     let is_wide = context.format == Format::Wide;
     let look = Look { is_wide, with_project: args.all_projects, now: context.clock.now() };
     answer.data = print(context.format, look, &selection, found);
@@ -69,19 +72,40 @@ pub(in crate::cli) fn answer_about(selection: &Selection, found: &[Value], note:
     answer
 }
 
-/// The resources that were asked for and exist, in the order of their keys. The lock is given up before they are
-/// looked at.
-pub(in crate::cli) fn read(store: &mut Store, selection: &Selection) -> Result<Vec<Value>, datastore::Error> {
-    let wants = wants(store, selection)?;
-    let answers = run_in_place(store.read(&wants))?;
+/// The resources that were asked for and exist, in the order of their keys, and what could not be read of a long list.
+/// The lock is given up before they are looked at.
+pub(in crate::cli) fn read(
+    store: &mut Store,
+    selection: &Selection,
+) -> Result<(Vec<Value>, Vec<String>), datastore::Error> {
+    let (entries, damaged) = match selection.kind {
+        Kind::IpamBlock if selection.names.is_empty() => every_block(store)?,
+        Kind::BlockAffinity => {
+            let found = run_in_place(store.all_affinities())?;
+            (found.records, found.damaged.into_iter().map(|(_, error)| error.to_string()).collect())
+        }
+        kind => {
+            let wants = wants(store, selection)?;
+            let answers = run_in_place(store.read(&wants))?;
+            (answers.into_iter().flat_map(|answer| entries(answer, kind)).collect(), Vec::new())
+        }
+    };
     store.unlock();
-    let entries: Vec<Entry> =
-        answers.into_iter().flat_map(|answer| entries(answer, selection.kind)).collect();
     let resources = entries.into_iter().filter_map(kinds::resource);
     let is_meant = |resource: &Value| {
         selection.names.is_empty() || selection.names.iter().any(|name| is_named(resource, name))
     };
-    Ok(resources.filter(is_meant).collect())
+    Ok((resources.filter(is_meant).collect(), damaged))
+}
+
+fn every_block(store: &mut Store) -> Result<(Vec<Entry>, Vec<String>), datastore::Error> {
+    let (mut entries, mut damaged) = (Vec::new(), Vec::new());
+    let mut visit = |Visit { cidr, block, .. }: Visit| match block {
+        Ok(block) => entries.push(entry(Key::Block(cidr), datastore::Revision(block.sequence_number), block)),
+        Err(error) => damaged.push(error.to_string()),
+    };
+    run_in_place(store.each_block(&mut visit))?;
+    Ok((entries, damaged))
 }
 
 /// What has to be read. Blocks are many: only those that are named are opened.
@@ -90,13 +114,11 @@ fn wants(store: &mut Store, selection: &Selection) -> Result<Vec<Want>, datastor
     let object = |name: &String| selection.kind.key(name).map(Want::Object);
     Ok(match selection.kind {
         Kind::IpamConfiguration | Kind::IpPool | Kind::IpReservation => vec![Want::Settings],
-        Kind::BlockAffinity => vec![Want::AllAffinities],
-        // They are more than what is stored.
-        Kind::Milo(_) => Vec::new(),
         Kind::Node if names.is_empty() => vec![Want::Nodes],
         Kind::IpamHandle if names.is_empty() => vec![Want::AllHandles],
         Kind::Node | Kind::IpamHandle => names.iter().filter_map(object).collect(),
-        Kind::IpamBlock if names.is_empty() => vec![Want::AllBlocks],
+        // These are looked through as a whole.
+        Kind::BlockAffinity | Kind::Milo(_) => Vec::new(),
         Kind::IpamBlock => {
             let everything =
                 Family::BOTH.into_iter().filter_map(|family| Cidr::containing(family.address(0), 0));

@@ -10,6 +10,8 @@ pub(super) mod describe;
 pub(super) mod explain;
 pub(super) mod gc;
 pub(super) mod get;
+mod ledger;
+mod machines;
 pub(super) mod map;
 pub(super) mod metrics;
 pub(super) mod migrate;

@@ -29,6 +29,9 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Show) -> Result<Answ
             expected: "`table`, `wide`, `json` or `yaml` for `ipam show`".into(),
         });
     }
+    if args.vm {
+        return super::machines::show(context);
+    }
     match &args.ip {
         Some(text) => {
             let address = parse_address(text).ok_or_else(|| Error::Address(text.clone()))?;
@@ -291,7 +294,8 @@ fn config_table(config: &Config) -> String {
     table.boxed()
 }
 
-fn config_value(config: &Config) -> Value {
+/// The options in effect, as a document.
+pub(super) fn config_value(config: &Config) -> Value {
     json!({
         "strictAffinity": config.affinity_rule == crate::ipam::AffinityRule::Strict,
         "autoAllocateBlocks": config.auto_allocate_blocks,

@@ -98,8 +98,11 @@ impl<D: Datastore> Ipam<D> {
         let mut made = manifest.clone();
         born(&mut made.metadata, now);
         made.status = IpAllocationStatus::carved(cidr, source.name(), now).into_value();
-        let carved =
-            Carved { pool: source.name().to_owned(), owner: CarvedFor::Allocation(name.clone()), since: now };
+        let carved = Carved {
+            pool: source.name().to_owned(),
+            owner: CarvedFor::Allocation(name.clone()),
+            since: Some(now),
+        };
         let mut batch = Batch::default();
         batch.create(Key::Carved(cidr), carved);
         batch.create(Key::Allocation(name.clone()), made.clone());

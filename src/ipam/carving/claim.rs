@@ -80,7 +80,8 @@ impl<D: Datastore> Ipam<D> {
             IpAllocation::new(allocation.name.clone(), IpAllocationSpec::new(cidr.family(), pool));
         born(&mut record.metadata, now);
         record.status = IpAllocationStatus::carved(cidr, pool, now).bound_to(&name.name, now).into_value();
-        let carved = Carved { pool: pool.to_owned(), owner: CarvedFor::Claim(name.clone()), since: now };
+        let carved =
+            Carved { pool: pool.to_owned(), owner: CarvedFor::Claim(name.clone()), since: Some(now) };
         let mut batch = Batch::default();
         batch.create(Key::Carved(cidr), carved);
         batch.create(Key::Allocation(allocation.clone()), record);

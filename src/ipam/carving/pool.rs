@@ -74,7 +74,7 @@ impl<D: Datastore> Ipam<D> {
                 }
                 let (cidr, guards) = self.choose(source, prefix, None).await?;
                 let owner = CarvedFor::ChildPool(manifest.name().to_owned());
-                let carved = Carved { pool: source.name().to_owned(), owner, since: now };
+                let carved = Carved { pool: source.name().to_owned(), owner, since: Some(now) };
                 batch.create(Key::Carved(cidr), carved);
                 batch.guards.extend(guards);
                 let around = |other: &&Source| other.cidr().contains(source.cidr());

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 
 use super::allocation::version;
 use crate::api::Affinity;
-use crate::api::calico::{AffinityState, BlockAffinity, IpPool as CalicoPool};
+use crate::api::calico::{AffinityState, BlockAffinity, IpPool as CalicoPool, IpamBlock};
 use crate::api::milo::view::{BlockShown, PoolRecord};
 use crate::api::milo::{IpAllocation, IpClaim, IpPool};
-use crate::datastore::{Answer, Collection, Datastore, Entry, Key, ProjectName, Settings, Want};
+use crate::datastore::{
+    Answer, Collection, Datastore, Entry, Inspect, Key, ProjectName, Settings, Visit, Want,
+};
 use crate::ipam::carve::Extents;
 use crate::ipam::{Block, Error, Ipam};
 use crate::net::Cidr;
@@ -71,7 +73,9 @@ impl<D: Datastore> Ipam<D> {
             affinities.into_iter().filter_map(state).collect();
         let state_of = |owner: &Affinity, block: Cidr| states.get(&(block, owner.clone())).copied();
         shown.extend(
-            blocks.into_iter().filter_map(|entry| Some((None, projected(entry, &settings, state_of)?))),
+            blocks
+                .into_iter()
+                .filter_map(|entry| Some((None, projected(entry.into(), &settings, state_of)?))),
         );
         Ok(shown)
     }
@@ -110,7 +114,7 @@ impl<D: Datastore> Ipam<D> {
         let affinities = answers.next().map(Answer::objects).unwrap_or_default();
         let states: BTreeMap<_, _> = affinities.into_iter().filter_map(state).collect();
         let state_of = |owner: &Affinity, block: Cidr| states.get(&(block, owner.clone())).copied();
-        Ok(entry.and_then(|entry| projected(entry, &settings, state_of)))
+        Ok(entry.and_then(|entry| projected(entry.into(), &settings, state_of)))
     }
 
     /// Every claim, by project and name.
@@ -132,6 +136,29 @@ impl<D: Datastore> Ipam<D> {
     }
 }
 
+impl<D: Inspect> Ipam<D> {
+    /// Every block as an allocation, in the order of their ranges, and what could not be read.
+    ///
+    /// # Errors
+    /// When the store itself cannot be read.
+    pub async fn shown_blocks(&mut self) -> Result<(Vec<IpAllocation>, Vec<String>), Error> {
+        let settings = self.store.read(&[Want::Settings]).await?.pop().map(Answer::settings);
+        let settings = settings.unwrap_or_default();
+        let affinities = self.store.all_affinities().await?;
+        let states: BTreeMap<_, _> = affinities.records.into_iter().filter_map(state).collect();
+        let state_of = |owner: &Affinity, block: Cidr| states.get(&(block, owner.clone())).copied();
+        let mut damaged: Vec<String> =
+            affinities.damaged.into_iter().map(|(_, error)| error.to_string()).collect();
+        let mut shown = Vec::new();
+        let mut visit = |Visit { block, .. }: Visit| match block {
+            Ok(wire) => shown.extend(projected(wire, &settings, state_of)),
+            Err(error) => damaged.push(error.to_string()),
+        };
+        self.store.each_block(&mut visit).await?;
+        Ok((shown, damaged))
+    }
+}
+
 fn stored_allocation(entry: Entry) -> IpAllocation {
     let at = version(entry.revision);
     let mut allocation: IpAllocation = entry.into();
@@ -150,12 +177,12 @@ fn state(entry: Entry) -> Option<((Cidr, Affinity), AffinityState)> {
 /// A block as an allocation of the innermost pool that it lies in. `None`: it is damaged. `check` names it, and it is
 /// nobody's allocation until it is mended.
 fn projected(
-    entry: Entry,
+    wire: IpamBlock,
     settings: &Settings,
     state_of: impl Fn(&Affinity, Cidr) -> Option<AffinityState>,
 ) -> Option<IpAllocation> {
-    let revision = entry.revision;
-    let block = Block::from_wire(entry.into()).ok()?;
+    let number = wire.sequence_number;
+    let block = Block::from_wire(wire).ok()?;
     let cidr = block.cidr();
     let inside = settings.pools.iter().map(|(_, pool)| pool).filter(|pool| pool.spec.cidr.contains(cidr));
     let pool = inside.max_by_key(|pool| pool.spec.cidr.prefix()).map_or("", CalicoPool::name);
@@ -165,7 +192,7 @@ fn projected(
         state: block.affinity().and_then(|owner| state_of(owner, cidr)),
         pool,
         created: block.claimed(),
-        revision: Some(revision.0),
+        revision: Some(number),
     };
     Some(shown.to_allocation())
 }

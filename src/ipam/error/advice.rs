@@ -48,6 +48,12 @@ impl Error {
             Error::Cooling { .. } => "ask again later, or for another address".into(),
             Error::CarvedOut { .. } => "ask for another address, or delete what was carved out".into(),
             Error::KeptBack { .. } => "ask for another address".into(),
+            Error::PersistenceDisabled { .. } => {
+                "set kubeVirtVMAddressPersistence to `Enabled`: `host-affine ipam configure --kubevirt-ip-persistence=Enabled`".into()
+            }
+            Error::MachineWithoutAddress { .. } => {
+                "start the machine on this network first; `host-affine ipam show --vm` lists those with addresses".into()
+            }
             Error::HandleFull { .. } => "release what the handle has, or ask for that; nothing was changed".into(),
             Error::HoldsAnother { .. } => "delete the attachment first; nothing was changed".into(),
             Error::PoolsOverlap { .. } => {

@@ -111,7 +111,7 @@ pub(super) fn objects<D: Datastore>(store: &mut D, want: Want) -> Vec<Entry> {
 /// A network carved out of a pool.
 pub(super) fn carved(name: &str) -> Carved {
     let owner = CarvedFor::Allocation(ProjectName { project: "p/1".into(), name: name.into() });
-    Carved { pool: "a".into(), owner, since: Timestamp::from_nanos(1_790_000_000_000_000_000) }
+    Carved { pool: "a".into(), owner, since: Some(Timestamp::from_nanos(1_790_000_000_000_000_000)) }
 }
 
 /// The name of something in a project.

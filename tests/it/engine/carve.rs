@@ -2,12 +2,13 @@
 
 mod allocations;
 mod claims;
+mod damage;
 mod pools;
 
 use host_affine::api::milo::{IpAllocation, IpAllocationSpec, IpAllocationStatus, IpClaim, IpPool};
 use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{Key, ProjectName, run_in_place};
-use host_affine::ipam::{CarveError, IfExists, Ipam, Outcome, Trial};
+use host_affine::ipam::{CarveError, Finding, IfExists, Ipam, Outcome, Trial, audit};
 use host_affine::net::{Cidr, Family};
 
 use super::build::{at, cidr, pool, put_pool};
@@ -76,6 +77,7 @@ fn check(ipam: &mut Ipam<Memory>) {
             all.push(cidr);
         }
     }
+    assert_eq!(findings(ipam), []);
     let allocated: Vec<Cidr> = run_in_place(ipam.shown_allocations())
         .expect("a list")
         .iter()
@@ -83,6 +85,10 @@ fn check(ipam: &mut Ipam<Memory>) {
         .collect();
     assert_eq!(allocated.len(), all.len(), "{allocated:?} against {all:?}");
     assert!(all.iter().all(|cidr| allocated.contains(cidr)));
+}
+
+fn findings(ipam: &mut Ipam<Memory>) -> Vec<Finding> {
+    audit(ipam.store_mut().entries().map(|entry| (entry.key, entry.object)))
 }
 
 fn largest_free(ipam: &mut Ipam<Memory>, pool: &str) -> Option<u8> {

@@ -7,6 +7,7 @@ mod choices;
 #[path = "../../support/effect.rs"]
 mod effect;
 mod judge;
+mod machines;
 mod model;
 #[path = "../../support/model.rs"]
 mod reference;

@@ -22,6 +22,8 @@ use crate::support::strace::{self, SystemCall, strace};
 
 const POOL: &str = "10.203.0.0/24";
 const PROJECT: &str = "shop";
+/// How many trials are made at once.
+const WORKERS: usize = 3;
 
 fn network(store: &Path) -> Network {
     let pools = json!([{ "cidr": POOL, "blockSize": 29, "name": "pods" }]);
@@ -103,13 +105,12 @@ fn sound(store: &Path) -> (View, Owned) {
     for pair in taken.windows(2) {
         assert!(!pair[0].overlaps(pair[1]), "{} overlaps {}", pair[0], pair[1]);
     }
-    let named = |name: &str| ProjectName { project: PROJECT.into(), name: name.into() };
     let of_claim: BTreeMap<String, &ProjectName> =
         claims.iter().map(|claim| (allocation_of_claim(NAMESPACE, &claim.name), claim)).collect();
     for (name, cidr) in &owned {
         let owner = match of_claim.get(name) {
             Some(claim) => CarvedFor::Claim((*claim).clone()),
-            None => CarvedFor::Allocation(named(name)),
+            None => CarvedFor::Allocation(ProjectName { project: PROJECT.into(), name: name.clone() }),
         };
         assert_eq!(carved.remove(cidr), Some(owner), "{name} has {cidr}");
     }
@@ -281,7 +282,6 @@ fn survives_every_kill(scenario: &Scenario) {
         holds(scenario, &store, &before, &answer);
         fs::remove_dir_all(&store).expect("it is a copy");
     };
-    const WORKERS: usize = 3;
     thread::scope(|scope| {
         for worker in 0..WORKERS {
             let (points, trial) = (&points, &trial);

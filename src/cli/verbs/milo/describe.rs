@@ -20,7 +20,7 @@ pub(in crate::cli::verbs) fn describe(
 ) -> Result<Answer, Error> {
     let (mut ipam, note) = context.open_to_read()?;
     let view = View::of_project(context)?;
-    let found = read::read(&mut ipam, kind, &selection.names, &view)?;
+    let (found, damaged) = read::read(&mut ipam, kind, &selection.names, &view)?;
     let pools = if kind == Milo::Pool { run_in_place(ipam.shown_pools())? } else { Vec::new() };
     drop(ipam);
     let text = |resource: &Value| {
@@ -30,6 +30,7 @@ pub(in crate::cli::verbs) fn describe(
     let texts: Vec<_> = found.iter().map(text).collect();
     let mut answer = get::answer_about(selection, &found, note);
     answer.data = texts.join("\n\n");
+    answer.notes.extend(damaged.iter().map(|damage| format!("warning: {damage}")));
     Ok(answer)
 }
 

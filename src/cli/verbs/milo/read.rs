@@ -67,19 +67,20 @@ impl View {
     }
 }
 
-/// The resources of some names, or all, by name. What has a CIDR goes by that too.
+/// The resources of some names, or all, by name, and what could not be read. What has a CIDR goes by that too.
 pub(in crate::cli::verbs) fn read(
     ipam: &mut Ipam<Store>,
     kind: Milo,
     names: &[String],
     view: &View,
-) -> Result<Vec<Value>, Error> {
+) -> Result<(Vec<Value>, Vec<String>), Error> {
+    let mut damaged = Vec::new();
     let mut found = match kind {
         Milo::Pool => {
             let pools = run_in_place(ipam.shown_pools())?;
             pools.iter().filter(|pool| serves(pool, view)).map(|pool| pool_value(pool, view)).collect()
         }
-        Milo::Allocation => allocations(ipam, names, view)?,
+        Milo::Allocation => allocations(ipam, names, view, &mut damaged)?,
         Milo::Claim => {
             let claims = run_in_place(ipam.shown_claims())?;
             let seen = claims.iter().filter(|(name, _)| view.sees(&name.project));
@@ -89,7 +90,7 @@ pub(in crate::cli::verbs) fn read(
     ipam.store_mut().unlock();
     found.retain(|resource| names.is_empty() || names.iter().any(|name| is_named(resource, name)));
     found.sort_by(|one, other| name(one).cmp(name(other)));
-    Ok(found)
+    Ok((found, damaged))
 }
 
 /// One resource as it stands now, to be changed.
@@ -123,7 +124,12 @@ fn pool_value(pool: &PoolShown, view: &View) -> Value {
 }
 
 /// Blocks are many: they are looked at only where one may be meant.
-fn allocations(ipam: &mut Ipam<Store>, names: &[String], view: &View) -> Result<Vec<Value>, Error> {
+fn allocations(
+    ipam: &mut Ipam<Store>,
+    names: &[String],
+    view: &View,
+    damaged: &mut Vec<String>,
+) -> Result<Vec<Value>, Error> {
     let is_name = |name: &String| name.parse::<Cidr>().is_err();
     if !view.all && !names.is_empty() && names.iter().all(is_name) {
         let mut found = Vec::new();
@@ -136,14 +142,13 @@ fn allocations(ipam: &mut Ipam<Store>, names: &[String], view: &View) -> Result<
         }
         return Ok(found);
     }
-    if !view.sees_blocks() {
-        let stored = run_in_place(ipam.stored_allocations())?;
-        let seen = stored.iter().filter(|(name, _)| view.sees(&name.project));
-        return Ok(seen.map(|(name, allocation)| view.value(&name.project, allocation)).collect());
+    let stored = run_in_place(ipam.stored_allocations())?;
+    let seen = stored.iter().filter(|(name, _)| view.sees(&name.project));
+    let mut found: Vec<_> = seen.map(|(name, one)| view.value(&name.project, one)).collect();
+    if view.sees_blocks() {
+        let (blocks, unread) = run_in_place(ipam.shown_blocks())?;
+        found.extend(blocks.iter().map(|block| view.value("", block)));
+        damaged.extend(unread);
     }
-    let shown = run_in_place(ipam.shown_allocations())?;
-    let project =
-        |name: &Option<ProjectName>| name.as_ref().map_or(String::new(), |name| name.project.clone());
-    let seen = shown.iter().filter(|(name, _)| name.as_ref().is_none_or(|name| view.sees(&name.project)));
-    Ok(seen.map(|(name, allocation)| view.value(&project(name), allocation)).collect())
+    Ok(found)
 }
