@@ -108,11 +108,11 @@ fn sound(store: &Path) -> (View, Owned) {
     let of_claim: BTreeMap<String, &ProjectName> =
         claims.iter().map(|claim| (allocation_of_claim(NAMESPACE, &claim.name), claim)).collect();
     for (name, cidr) in &owned {
-        let owner = match of_claim.get(name) {
+        let whose = match of_claim.get(name) {
             Some(claim) => CarvedFor::Claim((*claim).clone()),
             None => CarvedFor::Allocation(ProjectName { project: PROJECT.into(), name: name.clone() }),
         };
-        assert_eq!(carved.remove(cidr), Some(owner), "{name} has {cidr}");
+        assert_eq!(carved.remove(cidr), Some(whose), "{name} has {cidr}");
     }
     assert!(carved.is_empty(), "carved for nobody: {carved:?}");
     assert!(of_claim.keys().all(|name| owned.contains_key(name)), "claims without an allocation");
