@@ -10,10 +10,11 @@ mod error;
 mod pool;
 mod release;
 mod repair;
+mod shown;
 
 pub use allocation::{IfExists, Outcome};
 pub use error::CarveError;
-pub use pool::PoolShown;
+pub use shown::PoolShown;
 
 use std::collections::BTreeMap;
 
@@ -42,6 +43,15 @@ impl Source {
 
     fn name(&self) -> &str {
         self.record.calico.name()
+    }
+
+    /// The state of both its faces, as resources say it.
+    fn version(&self) -> String {
+        let revisions = self.guards.iter().filter_map(|guard| match guard {
+            Guard::Unchanged(_, revision) => revision.map(allocation::version),
+            Guard::NothingNewIn(..) => None,
+        });
+        revisions.collect::<Vec<_>>().join(".")
     }
 }
 

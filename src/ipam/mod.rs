@@ -77,7 +77,7 @@ pub use preview::{Outcome as PreviewOutcome, PoolVerdict, Preview, Source};
 pub use release::Released;
 pub use release_address::{Assignment, ReleaseError};
 pub use release_affinity::{Emptiness, ReleaseAffinityError};
-pub use remove::{Force, Holdings, RemoveError, Removed};
+pub use remove::{CarvedCounts, Force, Holdings, RemoveError, Removed};
 pub use reservation::{default_gateway, subnet_addresses, subnet_reservation_name};
 pub use resources::{Edit, EditError, RuleBroken, Trial, check_selectors};
 pub use split::{PARTS_MAX, SplitError};

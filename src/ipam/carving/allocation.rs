@@ -1,7 +1,8 @@
 //! Allocations that people apply: each is carved at once.
 
 use super::{CarveError, check_source, guarded, length, serving};
-use crate::api::milo::{IpAllocation, IpAllocationStatus, SizeAsked};
+use crate::api::ObjectMeta;
+use crate::api::milo::{IpAllocation, IpAllocationStatus, SizeAsked, set_namespace};
 use crate::api::validate::milo::check_allocation_change;
 use crate::clock::Timestamp;
 use crate::datastore::{
@@ -60,6 +61,7 @@ impl<D: Datastore> Ipam<D> {
             let (outcome, batch) = match self.allocation(&name).await? {
                 Some(_) if if_exists == IfExists::Refuse => return Err(CarveError::Exists),
                 Some((revision, stored)) => {
+                    check_version(&version(revision), &manifest.metadata)?;
                     let Some(changed) = changed(&stored, manifest)? else {
                         return Ok(Outcome::Unchanged(stored));
                     };
@@ -94,7 +96,7 @@ impl<D: Datastore> Ipam<D> {
         let prefix = length(source, size, None)?;
         let (cidr, guards) = self.choose(source, prefix, size.cidr).await?;
         let mut made = manifest.clone();
-        made.metadata.creation_timestamp = Some(now.to_string());
+        born(&mut made.metadata, now);
         made.status = IpAllocationStatus::carved(cidr, source.name(), now).into_value();
         let carved = Carved {
             pool: source.name().to_owned(),
@@ -119,7 +121,6 @@ impl<D: Datastore> Ipam<D> {
 
 /// What a manifest makes of an allocation that stands there; `None`: nothing.
 fn changed(stored: &IpAllocation, manifest: &IpAllocation) -> Result<Option<IpAllocation>, CarveError> {
-    check_version(&stored.metadata, &manifest.metadata)?;
     let problems = check_allocation_change(stored, manifest);
     if !problems.is_empty() {
         return Err(CarveError::Immutable(problems));
@@ -130,15 +131,22 @@ fn changed(stored: &IpAllocation, manifest: &IpAllocation) -> Result<Option<IpAl
     Ok((changed != *stored).then_some(changed))
 }
 
+/// What an allocation or a claim is made with: its namespace, the time, and nothing that a manifest says of an earlier one.
+pub(super) fn born(metadata: &mut ObjectMeta, now: Timestamp) {
+    metadata.resource_version = None;
+    metadata.creation_timestamp = Some(now.to_string());
+    set_namespace(metadata);
+}
+
+/// The state of an object, as resources say it.
+pub(super) fn version(revision: Revision) -> String {
+    revision.0.to_string()
+}
+
 /// A manifest that says which state it was read as must still be in that state.
-pub(super) fn check_version(
-    stored: &crate::api::ObjectMeta,
-    manifest: &crate::api::ObjectMeta,
-) -> Result<(), CarveError> {
-    match (&manifest.resource_version, &stored.resource_version) {
-        (Some(read), now) if Some(read) != now.as_ref() => {
-            Err(CarveError::Changed { read: read.clone(), now: now.clone().unwrap_or_default() })
-        }
+pub(super) fn check_version(now: &str, manifest: &ObjectMeta) -> Result<(), CarveError> {
+    match &manifest.resource_version {
+        Some(read) if read != now => Err(CarveError::Changed { read: read.clone(), now: now.to_owned() }),
         _ => Ok(()),
     }
 }

@@ -1,10 +1,10 @@
 //! Claims: a network is carved, and an allocation records it under a name that follows from the claim's.
 
-use super::allocation::{IfExists, check_version};
+use super::allocation::{IfExists, born, check_version, version};
 use super::{CarveError, Outcome, Source, check_source, guarded, length, serving};
 use crate::api::milo::{
     IpAllocation, IpAllocationSpec, IpAllocationStatus, IpClaim, IpClaimStatus, NAMESPACE, SizeAsked,
-    allocation_of_claim, set_namespace,
+    allocation_of_claim,
 };
 use crate::api::validate::milo::check_claim_change;
 use crate::clock::Timestamp;
@@ -36,6 +36,7 @@ impl<D: Datastore> Ipam<D> {
             let (outcome, batch) = match self.claim_of(&name).await? {
                 Some(_) if if_exists == IfExists::Refuse => return Err(CarveError::Exists),
                 Some((revision, stored)) => {
+                    check_version(&version(revision), &manifest.metadata)?;
                     let Some(changed) = changed(&stored, manifest)? else {
                         return Ok(Outcome::Unchanged(stored));
                     };
@@ -77,8 +78,7 @@ impl<D: Datastore> Ipam<D> {
         let pool = source.name();
         let mut record =
             IpAllocation::new(allocation.name.clone(), IpAllocationSpec::new(cidr.family(), pool));
-        record.metadata.creation_timestamp = Some(now.to_string());
-        set_namespace(&mut record.metadata);
+        born(&mut record.metadata, now);
         record.status = IpAllocationStatus::carved(cidr, pool, now).bound_to(&name.name, now).into_value();
         let carved =
             Carved { pool: pool.to_owned(), owner: CarvedFor::Claim(name.clone()), since: Some(now) };
@@ -144,7 +144,7 @@ impl<D: Datastore> Ipam<D> {
 
 fn bound(manifest: &IpClaim, cidr: Cidr, allocation: &str, pool: &str, now: Timestamp) -> IpClaim {
     let mut made = manifest.clone();
-    made.metadata.creation_timestamp = Some(now.to_string());
+    born(&mut made.metadata, now);
     made.status = IpClaimStatus::bound(cidr, allocation, pool, now).into_value();
     made
 }
@@ -171,7 +171,6 @@ fn pool_of_claim<'a>(
 }
 
 fn changed(stored: &IpClaim, manifest: &IpClaim) -> Result<Option<IpClaim>, CarveError> {
-    check_version(&stored.metadata, &manifest.metadata)?;
     let problems = check_claim_change(stored, manifest);
     if !problems.is_empty() {
         return Err(CarveError::Immutable(problems));
