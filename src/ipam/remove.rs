@@ -126,6 +126,10 @@ impl<D: Datastore> Ipam<D> {
         let blocks = self.blocks_in(cidr, &settings, now).await?;
         refuse_if_held(&blocks, force)?;
         let (removed, left) = self.give_up(&Meant::Within(cidr), Emptiness::Required, now).await?;
+        // Somebody who had read the pool before the switch may still have been faster.
+        if force == Force::No && !left.is_empty() {
+            return Err(RemoveError::Holds(removed.left));
+        }
         self.drop_pool(name, cidr, &left).await?;
         Ok(removed)
     }
