@@ -35,13 +35,15 @@
 //! 7. Under strict affinity no host uses another's block; a limit on blocks binds new affinities, never addresses held.
 //! 8. A reserved address is never chosen; a subnet's own addresses are not given even when asked for.
 //! 9. An address that was freed waits behind all others of its block.
-//! 10. A damaged object is named, never guessed at, and stops nobody who does not need it.
+//! 10. Whatever is carved out of a pool, blocks and people's networks alike, is disjoint, and has an owner.
+//! 11. A virtual machine has at most one address of a family on a network, and each has at most one active owner.
+//! 12. A damaged object is named, never guessed at, and stops nobody who does not need it.
 //!
 //! # Dependencies point one way
 //!
 //! ```text
 //! main ─ cni, cli ─ ipam ─ datastore (the trait) ─ api ─ net
-//!          │  └─ netlink, host, host_local    └─ file, memory
+//!          │  └─ netlink, workload, host, host_local    └─ file, memory
 //!          └─ logging                                      clock: a leaf
 //! ```
 //!
@@ -66,3 +68,4 @@ pub mod logging;
 pub mod net;
 pub mod netlink;
 pub mod panic;
+pub mod workload;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use host_affine::cni::run::{World, run};
-use host_affine::{cli, clock::SystemClock, netlink::Rtnetlink, panic};
+use host_affine::{cli, clock::SystemClock, netlink::Rtnetlink, panic, workload::NoWorkloads};
 
 #[expect(clippy::disallowed_methods, reason = "the one place where the environment is read")]
 fn main() -> ExitCode {
@@ -13,8 +13,13 @@ fn main() -> ExitCode {
     }
     let called_as = std::env::args_os().next().unwrap_or_default();
     let called_as = std::path::Path::new(&called_as).file_name().unwrap_or_default().to_string_lossy();
-    let world =
-        World { variables: &variables, called_as: &called_as, clock: &SystemClock, links: &Rtnetlink };
+    let world = World {
+        variables: &variables,
+        called_as: &called_as,
+        clock: &SystemClock,
+        links: &Rtnetlink,
+        workloads: &NoWorkloads,
+    };
     let (mut stdin, mut stdout) = (std::io::stdin().lock(), std::io::stdout().lock());
     match run(&world, &mut stdin, &mut stdout) {
         Some(true) => ExitCode::SUCCESS,

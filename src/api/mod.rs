@@ -3,6 +3,7 @@
 //! No I/O and no decisions about addresses. Unknown fields are kept: other programs own them.
 
 pub mod calico;
+pub mod milo;
 mod names;
 mod resource;
 pub mod schema;
@@ -10,3 +11,6 @@ pub mod validate;
 
 pub use names::{Affinity, HandleId, HostName, InvalidName};
 pub use resource::{ObjectMeta, Resource, Spec};
+
+/// The project of whatever names none.
+pub const DEFAULT_PROJECT: &str = "default";

@@ -2,6 +2,7 @@
 //! `explain` read the same table.
 
 mod calico;
+pub mod milo;
 
 pub use calico::{IP_POOL, IP_RESERVATION, IPAM_CONFIGURATION, METADATA, NODE};
 
@@ -16,8 +17,12 @@ pub struct Schema {
     pub doc: &'static str,
     /// Which names it may have.
     pub naming: Naming,
+    /// The namespace that it is in; `None`: in none.
+    pub namespace: Option<&'static str>,
     /// The fields of its specification.
     pub spec: &'static [Field],
+    /// The fields of its status, which are read-only. Empty: not described.
+    pub status: &'static [Field],
 }
 
 /// Which names a resource may have.
@@ -64,7 +69,9 @@ pub enum Type {
     Time,
     /// A network without host bits.
     Cidr,
-    /// Such a network, or one address.
+    /// A network; host bits are masked away.
+    CidrMasked,
+    /// A network without host bits, or one address.
     CidrOrAddress,
     /// A condition on labels.
     Selector,
@@ -83,6 +90,8 @@ pub enum Type {
     Texts,
     /// An object of its own.
     Object(&'static [Field]),
+    /// An object of a type that has a name.
+    Named(&'static str, &'static [Field]),
     /// Whatever others keep there.
     Any,
 }
@@ -94,11 +103,16 @@ impl Type {
         match self {
             Type::Bool => "boolean".to_owned(),
             Type::Whole { .. } => "integer".to_owned(),
-            Type::Text | Type::Time | Type::Cidr | Type::CidrOrAddress | Type::Selector | Type::Words(_) => {
-                "string".to_owned()
-            }
+            Type::Text
+            | Type::Time
+            | Type::Cidr
+            | Type::CidrMasked
+            | Type::CidrOrAddress
+            | Type::Selector
+            | Type::Words(_) => "string".to_owned(),
             Type::List { of, .. } => format!("[]{}", of.word()),
             Type::Texts => "map[string]string".to_owned(),
+            Type::Named(name, _) => (*name).to_owned(),
             Type::Object(_) | Type::Any => "Object".to_owned(),
         }
     }
@@ -111,13 +125,16 @@ impl Type {
             Type::Whole { least, most } => format!("{least} to {most}"),
             Type::Words(words) => words.join(", "),
             Type::Cidr => "a CIDR without host bits".to_owned(),
+            Type::CidrMasked => "a CIDR; host bits are masked away".to_owned(),
             Type::CidrOrAddress => "a CIDR without host bits, or an address".to_owned(),
             Type::Selector => "a selector, such as all(), has(gpu) or zone == \"north\"".to_owned(),
             Type::List { of, .. } => match of.accepted() {
                 each if each.is_empty() => each,
                 each => format!("each {each}"),
             },
-            Type::Text | Type::Time | Type::Texts | Type::Object(_) | Type::Any => String::new(),
+            Type::Text | Type::Time | Type::Texts | Type::Object(_) | Type::Named(..) | Type::Any => {
+                String::new()
+            }
         }
     }
 
@@ -125,7 +142,7 @@ impl Type {
     #[must_use]
     pub fn fields(&self) -> &'static [Field] {
         match self {
-            Type::Object(fields) => fields,
+            Type::Object(fields) | Type::Named(_, fields) => fields,
             Type::List { of, .. } => of.fields(),
             _ => &[],
         }

@@ -92,6 +92,8 @@ impl Verb {
                 IpamVerb::Why(_) => "ipam why",
                 IpamVerb::Configure(_) => "ipam configure",
                 IpamVerb::Split(_) => "ipam split",
+                IpamVerb::Migrate(_) => "ipam migrate",
+                IpamVerb::Map(_) => "ipam map",
                 IpamVerb::Metrics(_) => "ipam metrics",
             },
         }
@@ -107,7 +109,9 @@ Singular, plural and short names work, in any case.
 Examples:
   host-affine get ippools
   host-affine get ippool pods -o yaml
-  host-affine get ipamblock 10.88.0.0/26 -o json")]
+  host-affine get ipamblock 10.88.0.0/26 -o json
+  host-affine get nodes -l zone=north,gpu!=none
+  host-affine get ippools --field-selector=spec.disabled=true")]
 pub(super) struct Get {
     /// The kind, or KIND/NAME
     #[arg(value_name = "KIND")]
@@ -115,6 +119,12 @@ pub(super) struct Get {
     /// The names; without any, all
     #[arg(value_name = "NAME")]
     pub(super) names: Vec<String>,
+    /// Only those with these labels: kubectl's `zone=north,!gpu`, or a selector of Calico
+    #[arg(short = 'l', long, value_name = "SELECTOR", conflicts_with = "names")]
+    pub(super) selector: Option<String>,
+    /// Only those with these fields, such as metadata.name=pods,spec.disabled!=true
+    #[arg(long, value_name = "FIELDS", conflicts_with = "names")]
+    pub(super) field_selector: Option<String>,
 }
 
 /// Print resources in full, with what of them is in use
@@ -300,6 +310,8 @@ pub(super) enum IpamVerb {
     Why(Why),
     Configure(Configure),
     Split(Split),
+    Migrate(Migrate),
+    Map(Map),
     Metrics(Metrics),
 }
 
@@ -425,6 +437,49 @@ pub(super) struct Split {
     /// Do not ask
     #[arg(short, long)]
     pub(super) yes: bool,
+}
+
+/// Take over the addresses that another plugin recorded, so that containers keep them
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The first ADD of a network in host-local's words does the same by itself. Each network has a directory of its name in
+host-local's, by default /var/lib/cni/networks; the directory of one network may be given as well. Pools come from the
+network's configuration (--conf, or in /etc/cni/net.d), else from the store. The records themselves stay.
+
+Exits with 1 when somebody else has one of the addresses.
+
+Examples:
+  host-affine ipam migrate --from-host-local=/var/lib/cni/networks --dry-run
+  host-affine ipam migrate --from-host-local=/var/lib/cni/networks --network=pods --conf=/etc/cni/net.d/10-pods.conflist")]
+pub(super) struct Migrate {
+    /// host-local's directory
+    #[arg(long, value_name = "DIR")]
+    pub(super) from_host_local: PathBuf,
+    /// Only this network; or, where DIR is that of one network, its name
+    #[arg(long, value_name = "NAME")]
+    pub(super) network: Option<String>,
+    /// Say what would be taken over, and change nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Do not ask
+    #[arg(short, long)]
+    pub(super) yes: bool,
+}
+
+/// Draw pools as maps: which host has what, and how full it is
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+What is near in a pool is near on its map, which follows a Hilbert curve. -o is text, svg or html: one picture, or a page
+that names what is pointed at. Also json and yaml: the same places, for those who draw their own.
+
+Examples:
+  host-affine ipam map
+  host-affine ipam map --pool=pods -o svg > pods.svg
+  host-affine ipam map -o html > pools.html")]
+pub(super) struct Map {
+    /// Only this pool, by its name or CIDR
+    #[arg(long, value_name = "NAME")]
+    pub(super) pool: Option<String>,
 }
 
 /// Print counts for Prometheus

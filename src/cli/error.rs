@@ -141,6 +141,9 @@ pub(super) enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// Another plugin recorded addresses that no pool has. Nothing was taken over.
+    #[error("{} in no pool; nothing was taken over", if .0.len() == 1 { "1 recorded address lies".to_owned() } else { format!("{} recorded addresses lie", .0.len()) })]
+    Homeless(Vec<String>),
     /// An address was not released.
     #[error(transparent)]
     Release(#[from] ipam::ReleaseError<Kept>),
@@ -187,6 +190,7 @@ impl Error {
             }
             Error::Manifest(faults) if faults.len() > 1 => faults.iter().map(ToString::to_string).collect(),
             Error::UnknownField { known, .. } => vec![format!("known: {known}")],
+            Error::Homeless(addresses) => vec![addresses.join(", ")],
             Error::Holds { holdings, .. } if holdings.cooling > 0 => {
                 vec![format!("{} of them were released, and cool down", holdings.cooling)]
             }
@@ -219,6 +223,10 @@ impl Error {
             ),
             Error::Declined { reason, .. } => reason.hint().map(str::to_owned),
             Error::Rule { rule, .. } => Some(rule_hint(rule).to_owned()),
+            Error::Homeless(_) => Some(
+                "name the network's configuration with `--conf`, or make a pool for them with `host-affine apply`"
+                    .to_owned(),
+            ),
             Error::NotConfirmed => Some("answer `y`, or use `--yes`".to_owned()),
             Error::Split(_)
             | Error::ReadOnly(_)

@@ -5,9 +5,12 @@
 
 mod args;
 mod error;
+mod filter;
 mod kinds;
 mod liveness;
 mod manifest;
+mod map;
+mod progress;
 mod render;
 mod store;
 mod verbs;
@@ -21,9 +24,13 @@ use clap::{CommandFactory as _, Parser as _};
 
 use args::{Args, IpamVerb, Verb};
 use error::Error;
+use progress::Progress;
 use render::Format;
+use store::Store;
 
 use crate::clock::{Clock, SystemClock};
+use crate::datastore::run_in_place;
+use crate::ipam::{Census, Ipam, Survey};
 
 /// It could not be done, or the command line says something that is not understood.
 const COULD_NOT: u8 = 2;
@@ -33,15 +40,23 @@ const NO: u8 = 1;
 /// Runs a command line: 0 when it was done, 1 when the answer is no, 2 when it could not be done.
 pub fn main(args: impl Iterator<Item = OsString>, variables: &dyn Fn(&str) -> Option<OsString>) -> ExitCode {
     let args: Vec<OsString> = args.collect();
-    let (mut out, mut err) = (std::io::stdout().lock(), std::io::stderr().lock());
+    let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
+    let (out_is_terminal, err_is_terminal) = (stdout.is_terminal(), stderr.is_terminal());
+    let (mut out, mut err) = (stdout.lock(), stderr.lock());
     if args.len() < 2 {
         let help = Args::command().render_help();
         return exit(write_all(&mut err, &help.to_string()).map_or(COULD_NOT, |()| 0));
     }
     let stdin = std::io::stdin();
     let is_terminal = stdin.is_terminal();
-    let world = World { variables, clock: &SystemClock, is_terminal };
+    let world = World { variables, clock: &SystemClock, is_terminal, out_is_terminal, err_is_terminal };
     exit(run(args, &world, &mut stdin.lock(), &mut out, &mut err))
+}
+
+/// The grammar, for those who make manual pages of it.
+#[must_use]
+pub fn command() -> clap::Command {
+    Args::command()
 }
 
 /// What does not change during a run.
@@ -49,6 +64,8 @@ struct World<'a> {
     variables: &'a dyn Fn(&str) -> Option<OsString>,
     clock: &'a dyn Clock,
     is_terminal: bool,
+    out_is_terminal: bool,
+    err_is_terminal: bool,
 }
 
 fn exit(code: u8) -> ExitCode {
@@ -67,10 +84,44 @@ struct Context<'a> {
     stdin: &'a mut dyn Read,
     /// Whether a person can be asked.
     is_terminal: bool,
+    /// Whether a person reads the answer at once.
+    out_is_terminal: bool,
+    err_is_terminal: bool,
     err: &'a mut dyn Write,
 }
 
 impl Context<'_> {
+    /// Tells whoever is looking how far the work on some things is.
+    fn progress(&mut self, what: &'static str) -> Progress<'_> {
+        let to: Option<&mut dyn Write> = if self.err_is_terminal { Some(&mut *self.err) } else { None };
+        Progress::new(to, self.clock, what)
+    }
+
+    /// Counts the whole store. What is damaged is told at once, and left out.
+    fn count(&mut self, ipam: &mut Ipam<Store>) -> Result<Census, Error> {
+        let now = self.clock.now();
+        let mut progress = self.progress("blocks");
+        let census = run_in_place(ipam.census(now, &mut |total| progress.step(total)));
+        drop(progress);
+        Ok(census?)
+    }
+
+    /// Looks through the whole store.
+    fn survey(&mut self, ipam: &mut Ipam<Store>) -> Result<Survey, Error> {
+        let now = self.clock.now();
+        let mut progress = self.progress("blocks");
+        let survey = run_in_place(ipam.survey(now, &mut |total| progress.step(total)));
+        drop(progress);
+        Ok(survey?)
+    }
+
+    /// Whether the answer may be coloured: a person reads it, and did not forbid it (<https://no-color.org>).
+    fn wants_colour(&self) -> bool {
+        let is_set = |name| (self.variables)(name).is_some_and(|value| !value.is_empty());
+        let is_dumb = (self.variables)("TERM").is_some_and(|term| term == "dumb");
+        self.out_is_terminal && !is_set("NO_COLOR") && !is_dumb
+    }
+
     /// Says what is about to happen and asks whether it may, where a person can be asked.
     fn confirm(&mut self, plan: &str, yes: bool) -> Result<(), Error> {
         if yes || !self.is_terminal {
@@ -114,6 +165,11 @@ struct Answer {
 impl Answer {
     fn data(data: String) -> Self {
         Self { data, ..Self::default() }
+    }
+
+    /// An answer, and what is to be said beside it.
+    fn with_notes(data: String, notes: impl IntoIterator<Item = String>) -> Self {
+        Self { data, notes: notes.into_iter().collect(), ..Self::default() }
     }
 
     fn note(mut self, note: impl Into<String>) -> Self {
@@ -169,7 +225,10 @@ fn write_all(to: &mut dyn Write, text: &str) -> std::io::Result<()> {
 
 fn serve(args: &Args, world: &World<'_>, stdin: &mut dyn Read, err: &mut dyn Write) -> Result<Answer, Error> {
     let is_check = matches!(&args.verb, Verb::Ipam(ipam) if matches!(ipam.verb, IpamVerb::Check(_)));
+    let is_map = matches!(&args.verb, Verb::Ipam(ipam) if matches!(ipam.verb, IpamVerb::Map(_)));
     let (format, file) = match args.global.format() {
+        // A picture has looks of its own.
+        Err(_) if is_map => (Format::Table, None),
         // What is no word for a look is where the report goes.
         Err(_) if is_check => (Format::Table, args.global.output.as_deref().map(Path::new)),
         format => (format?, None),
@@ -182,6 +241,8 @@ fn serve(args: &Args, world: &World<'_>, stdin: &mut dyn Read, err: &mut dyn Wri
         clock: world.clock,
         stdin,
         is_terminal: world.is_terminal,
+        out_is_terminal: world.out_is_terminal,
+        err_is_terminal: world.err_is_terminal,
         err,
     };
     let context = &mut context;
@@ -202,6 +263,8 @@ fn serve(args: &Args, world: &World<'_>, stdin: &mut dyn Read, err: &mut dyn Wri
             IpamVerb::Gc(gc) => verbs::gc::run(context, gc),
             IpamVerb::Why(why) => verbs::why::run(context, why),
             IpamVerb::Split(split) => verbs::split::run(context, split),
+            IpamVerb::Migrate(migrate) => verbs::migrate::run(context, migrate),
+            IpamVerb::Map(map) => verbs::map::run(context, map),
             IpamVerb::Metrics(_) => verbs::metrics::run(context),
             IpamVerb::Configure(configure) => verbs::configure::run(context, configure),
         },

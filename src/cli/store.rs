@@ -15,7 +15,7 @@ use crate::cni::config::{
 use crate::cni::env::{Call, Verb};
 use crate::datastore::file::{Access, Durability, FileStore, IfAbsent, Options};
 use crate::datastore::memory::Memory;
-use crate::datastore::{self, Answer as Read, Batch, Commit, Datastore, Want};
+use crate::datastore::{self, Answer as Read, Batch, Commit, Datastore, Derived, Inspect, Visit, Want};
 use crate::ipam::{Host, Ipam, Trial};
 
 /// Names a store, for those who do not want to repeat `--datastore`.
@@ -89,12 +89,35 @@ impl Context<'_> {
     }
 
     fn default_conf(&self) -> Result<Conf, Error> {
-        let variable = |name| (self.variables)(name).filter(|value: &OsString| !value.is_empty());
-        if let Some(url) = variable(VARIABLE) {
+        if let Some(url) = self.variable(VARIABLE) {
             return Ok(Conf::of(parse_url(&format!("`{VARIABLE}`"), &url.to_string_lossy())?));
         }
-        let dir = variable(NETCONF_DIR_VARIABLE).map_or_else(|| NETCONF_DIR.into(), PathBuf::from);
-        Ok(first_in(&dir)?.unwrap_or_else(|| Conf::of(DatastoreConf::default())))
+        Ok(first_in(&self.netconf_dir())?.unwrap_or_else(|| Conf::of(DatastoreConf::default())))
+    }
+
+    fn variable(&self, name: &str) -> Option<OsString> {
+        (self.variables)(name).filter(|value| !value.is_empty())
+    }
+
+    fn netconf_dir(&self) -> PathBuf {
+        self.variable(NETCONF_DIR_VARIABLE).map_or_else(|| NETCONF_DIR.into(), PathBuf::from)
+    }
+
+    /// The configuration of a network of ours, as its ADD reads it: that of `--conf`, or one in the usual directory.
+    pub(super) fn network_conf(&self, name: &str) -> Result<Option<NetConf>, Error> {
+        let files = match &self.global.conf {
+            Some(file) => vec![file.clone()],
+            None => files_in(&self.netconf_dir())?,
+        };
+        for file in files {
+            if let Some(network) = network_in(&file)?
+                && network.get("name").and_then(Value::as_str) == Some(name)
+            {
+                let add = Call { verb: Verb::Add, ..no_call() };
+                return read(&file, &network, |stdin| NetConf::for_add(stdin, &add, "host-affine")).map(Some);
+            }
+        }
+        Ok(None)
     }
 
     /// Opens the store to look at it. Where there is none, it holds nothing, and the note says so.
@@ -189,6 +212,29 @@ impl Datastore for Store {
     }
 }
 
+impl Inspect for Store {
+    async fn each_block(&mut self, visit: &mut dyn FnMut(Visit)) -> Result<(), datastore::Error> {
+        match self {
+            Store::File(store) => store.each_block(visit).await,
+            Store::Absent(_) => Ok(()),
+        }
+    }
+
+    async fn derived(&mut self) -> Result<Vec<Derived>, datastore::Error> {
+        match self {
+            Store::File(store) => store.derived().await,
+            Store::Absent(_) => Ok(Vec::new()),
+        }
+    }
+
+    async fn rebuild(&mut self) -> Result<Vec<String>, datastore::Error> {
+        match self {
+            Store::File(store) => store.rebuild().await,
+            Store::Absent(_) => Ok(Vec::new()),
+        }
+    }
+}
+
 fn not_served(what: &str) -> Error {
     Error::NotServed {
         what: format!("a datastore of type `{what}`"),
@@ -212,12 +258,12 @@ fn parse_url(what: &str, url: &str) -> Result<DatastoreConf, Error> {
     }
 }
 
-/// The first configuration of ours in a directory, in the order in which libcni loads them.
-fn first_in(dir: &Path) -> Result<Option<Conf>, Error> {
+/// The configurations in a directory, in the order in which libcni loads them.
+fn files_in(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let read = |source| Error::Read { path: dir.to_owned(), source };
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(read(error)),
     };
     let mut files = Vec::new();
@@ -229,7 +275,12 @@ fn first_in(dir: &Path) -> Result<Option<Conf>, Error> {
         }
     }
     files.sort();
-    for file in files {
+    Ok(files)
+}
+
+/// The first configuration of ours in a directory.
+fn first_in(dir: &Path) -> Result<Option<Conf>, Error> {
+    for file in files_in(dir)? {
         if let Some(found) = in_file(&file)? {
             return Ok(Some(found));
         }
@@ -239,6 +290,28 @@ fn first_in(dir: &Path) -> Result<Option<Conf>, Error> {
 
 /// The store that the first network of ours in a file names: a single configuration, or a list of plugins.
 fn in_file(path: &Path) -> Result<Option<Conf>, Error> {
+    let Some(network) = network_in(path)? else { return Ok(None) };
+    let conf = read(path, &network, |stdin| NetConf::for_release(stdin, &no_call()))?;
+    Ok(Some(Conf { datastore: conf.datastore, lock_timeout: conf.lock_timeout, node: conf.node }))
+}
+
+/// Reads a configuration that was found in a file.
+fn read(
+    path: &Path,
+    network: &Value,
+    as_what: impl Fn(&Stdin<'_>) -> Result<NetConf, crate::cni::failure::Failure>,
+) -> Result<NetConf, Error> {
+    let refuse = |failure: crate::cni::failure::Failure| Error::Configuration {
+        path: path.to_owned(),
+        problem: failure.msg,
+    };
+    let text = network.to_string();
+    let stdin = Stdin::parse(text.as_bytes()).map_err(refuse)?;
+    as_what(&stdin).map_err(refuse)
+}
+
+/// The first network of ours in a file, with what a list says for all of its plugins.
+fn network_in(path: &Path) -> Result<Option<Value>, Error> {
     let text = std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     let root: Value = match serde_json::from_slice(&text) {
         Ok(root) => root,
@@ -265,14 +338,7 @@ fn in_file(path: &Path) -> Result<Option<Conf>, Error> {
             object.insert(key.to_owned(), value.clone());
         }
     }
-    let refuse = |failure: crate::cni::failure::Failure| Error::Configuration {
-        path: path.to_owned(),
-        problem: failure.msg,
-    };
-    let text = network.to_string();
-    let stdin = Stdin::parse(text.as_bytes()).map_err(refuse)?;
-    let conf = NetConf::for_release(&stdin, &no_call()).map_err(refuse)?;
-    Ok(Some(Conf { datastore: conf.datastore, lock_timeout: conf.lock_timeout, node: conf.node }))
+    Ok(Some(network))
 }
 
 /// A call about no attachment: only the store is asked for.

@@ -130,10 +130,12 @@ pub enum Code {
     StoreDamaged,
     /// 111: a pool of the configuration contradicts a stored one.
     PoolsConflict,
-    /// 199: a fault of this program.
-    Internal,
     /// 112: CHECK: the attachment does not have what it was given.
     NotAsGiven,
+    /// 113: a virtual machine cannot migrate to this pod.
+    NoMigration,
+    /// 199: a fault of this program.
+    Internal,
 }
 
 impl Code {
@@ -162,6 +164,7 @@ impl Code {
             Code::StoreDamaged => 110,
             Code::PoolsConflict => 111,
             Code::NotAsGiven => 112,
+            Code::NoMigration => 113,
             Code::Internal => 199,
         }
     }

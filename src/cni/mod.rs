@@ -9,6 +9,7 @@ pub mod config;
 pub mod env;
 pub mod failure;
 pub mod json;
+mod machine;
 pub mod plan;
 pub mod refusal;
 pub mod result;

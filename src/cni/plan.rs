@@ -50,7 +50,9 @@ impl<'a> Plan<'a> {
             .collect();
         let own = |ip: &Ip| Route::to(Cidr::single(ip.address));
         let routes = match self.conf.ipam.addressing {
-            // Calico's main plugin reads the absence of routes as: program none on the host.
+            // Calico's main plugin reads the absence of routes as: program none on the host. A virtual machine's address is
+            // another pod's until it has migrated.
+            Addressing::Routed if assigned.waits => Vec::new(),
             Addressing::Routed => ips.iter().map(own).chain(self.conf.ipam.routes.iter().cloned()).collect(),
             Addressing::Subnet => self.conf.ipam.routes.clone(),
         };

@@ -56,7 +56,10 @@ fn code(error: &Error) -> Code {
         Error::Taken { .. }
         | Error::Cooling { .. }
         | Error::HoldsAnother { .. }
+        | Error::HandleFull { .. }
+        | Error::CarvedOut { .. }
         | Error::GatewayTaken { .. } => Code::AddressTaken,
+        Error::PersistenceDisabled { .. } | Error::MachineWithoutAddress { .. } => Code::NoMigration,
         Error::KeptBack { .. } => Code::AddressReserved,
         Error::StrictAffinity { .. } => Code::StrictAffinity,
         Error::PoolsOverlap { .. }

@@ -10,6 +10,7 @@ use super::config::{DatastoreConf, Dialect, Dns, NetConf, NodeConf, Stdin, Valid
 use super::config::{NODENAME_FILE, node_name_from_file, parse_node_name, parse_resolv_conf};
 use super::env::{Call, Verb};
 use super::failure::{Code, Failure};
+use super::machine;
 use super::plan::Plan;
 use super::refusal::{failure, store_failure};
 use super::version::{self, Version};
@@ -19,9 +20,10 @@ use crate::datastore::file::{Access, Durability, FileStore, IfAbsent, Options};
 use crate::datastore::{Datastore as _, run_in_place};
 use crate::host;
 use crate::host_local::HostLocalDirectory;
-use crate::ipam::{Assign, Assigned, Attachment, Host, Ipam, OwnAddresses, Owner};
+use crate::ipam::{self, Assign, Assigned, Attachment, Host, Ipam, OwnAddresses, Owner, Released, Sharing};
 use crate::net::Cidr;
 use crate::netlink::{Answer, Links};
+use crate::workload::Workloads;
 
 /// How long STATUS waits for the store's lock: kubelet asks every few seconds, and marks the node by the answer.
 const STATUS_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -36,6 +38,8 @@ pub struct World<'a> {
     pub clock: &'a dyn Clock,
     /// The kernel's network interfaces.
     pub links: &'a dyn Links,
+    /// Pods and virtual machines, beyond what a call says of them.
+    pub workloads: &'a dyn Workloads,
 }
 
 /// Serves one call. `None`: `CNI_COMMAND` is not set, so this is no call of a runtime.
@@ -91,6 +95,7 @@ fn add(world: &World<'_>, call: &Call, stdin: &Stdin<'_>, stdout: &mut dyn Write
     // Everything that can be wrong with the answer is found before an address is taken.
     let plan = Plan::of(&conf)?;
     let dns = dns(&conf)?;
+    let machine = machine::identify(&conf.request, &conf.ipam.kubevirt, world.workloads)?;
     let host = this_host(&conf.node)?;
     let owner = owner(&conf, call, &host);
     let takeover = HostLocalDirectory::new(conf.ipam.host_local_dir(&conf.name));
@@ -102,6 +107,7 @@ fn add(world: &World<'_>, call: &Call, stdin: &Stdin<'_>, stdout: &mut dyn Write
     let request = Assign {
         host: &host,
         owner: &owner,
+        sharing: machine.as_ref().map_or(Sharing::Attachment, Sharing::Machine),
         wanted: &plan.wanted,
         pools: &plan.pools,
         gateways: plan.gateways.as_deref(),
@@ -109,7 +115,7 @@ fn add(world: &World<'_>, call: &Call, stdin: &Stdin<'_>, stdout: &mut dyn Write
         own_addresses: &OwnLinks(world.links),
         now,
     };
-    let assigned = run_in_place(ipam.assign(&request)).map_err(|error| failure(&error))?;
+    let assigned = assign(&mut ipam, &request, &conf).map_err(|error| failure(&error))?;
     for address in &assigned.addresses {
         log::info!("ADD {} on {}: {}", call.container_id, conf.name, address.address);
     }
@@ -119,6 +125,17 @@ fn add(world: &World<'_>, call: &Call, stdin: &Stdin<'_>, stdout: &mut dyn Write
     }
     run_in_place(ipam.store_mut().settle());
     Ok(())
+}
+
+/// Where nothing is left, what machines had to give up by now makes room.
+fn assign(ipam: &mut Ipam<FileStore>, request: &Assign<'_>, conf: &NetConf) -> Result<Assigned, ipam::Error> {
+    let outcome = run_in_place(ipam.assign(request));
+    let (Err(ipam::Error::Exhausted { .. }), Some(retention)) = (&outcome, conf.ipam.kubevirt.vm_retention)
+    else {
+        return outcome;
+    };
+    let released = run_in_place(ipam.release_ownerless(&conf.name, retention, request.host, request.now))?;
+    if released.addresses.is_empty() { outcome } else { run_in_place(ipam.assign(request)) }
 }
 
 /// Frees what nobody was told of. What the attachment had before the call it keeps.
@@ -150,7 +167,12 @@ fn del(world: &World<'_>, call: &Call, stdin: &Stdin<'_>) -> Result<(), Failure>
     let attachment = attachment(&conf, call);
     if let Some(store) = open(&conf, call, Access::Change, IfAbsent::None, conf.lock_timeout)? {
         let mut ipam = Ipam::new(store);
-        let released = run_in_place(ipam.release(&attachment, &host, world.clock.now()));
+        let now = world.clock.now();
+        let released = if machine::is_deleted(&conf.request, world.workloads) {
+            run_in_place(ipam.release_with_machine(&attachment, &host, now))
+        } else {
+            run_in_place(ipam.release(&attachment, &host, now))
+        };
         for address in released.map_err(|error| failure(&error))?.addresses {
             log::info!("DEL {} on {}: {address}", call.container_id, conf.name);
         }
@@ -222,9 +244,15 @@ fn gc(world: &World<'_>, call: &Call, stdin: &Stdin<'_>) -> Result<(), Failure> 
         return Ok(());
     };
     let mut ipam = Ipam::new(store);
-    let collected = run_in_place(ipam.collect(&conf.name, &valid, &host, world.clock.now()));
+    let now = world.clock.now();
+    let collected = run_in_place(ipam.collect(&conf.name, &valid, &host, now));
+    let forgotten = match conf.ipam.kubevirt.vm_retention {
+        Some(retention) => run_in_place(ipam.release_ownerless(&conf.name, retention, &host, now)),
+        None => Ok(Released::default()),
+    };
     run_in_place(ipam.store_mut().settle());
-    for address in collected.map_err(|error| failure(&error))?.addresses {
+    let freed = [collected, forgotten].into_iter().collect::<Result<Vec<_>, _>>();
+    for address in freed.map_err(|error| failure(&error))?.iter().flat_map(|freed| &freed.addresses) {
         log::info!("GC of {}: {address}", conf.name);
     }
     Ok(())
@@ -250,6 +278,7 @@ fn status(world: &World<'_>, stdin: &Stdin<'_>) -> Result<(), Failure> {
     let request = Assign {
         host: &host,
         owner: &owner,
+        sharing: Sharing::Attachment,
         wanted: &plan.wanted,
         pools: &plan.pools,
         gateways: plan.gateways.as_deref(),

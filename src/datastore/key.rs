@@ -1,5 +1,6 @@
 use std::fmt;
 
+use super::own::ProjectName;
 use crate::api::{Affinity, HandleId, HostName};
 use crate::net::Cidr;
 
@@ -22,6 +23,18 @@ pub enum Key {
     Handle(HandleId),
     /// What was taken over from host-local for a network, by the network's name.
     Takeover(String),
+    /// A network that was carved out of a pool, by its range.
+    Carved(Cidr),
+    /// What only `ipam.miloapis.com` knows of a pool, by the pool's name.
+    PoolExtras(String),
+    /// An `IPAllocation` that people made.
+    Allocation(ProjectName),
+    /// An `IPClaim`.
+    Claim(ProjectName),
+    /// A virtual machine on a network, by the handle of its addresses.
+    Machine(HandleId),
+    /// The machines that have an attachment under a container's handle.
+    MachinesOf(HandleId),
 }
 
 impl fmt::Display for Key {
@@ -34,6 +47,12 @@ impl fmt::Display for Key {
             Key::Block(cidr) => write!(f, "block {cidr}"),
             Key::Affinity(owner, cidr) => write!(f, "affinity of `{owner}` to block {cidr}"),
             Key::Handle(id) => write!(f, "handle `{id}`"),
+            Key::Carved(cidr) => write!(f, "carved network {cidr}"),
+            Key::PoolExtras(name) => write!(f, "IPPool.ipam.miloapis.com `{}`", name.escape_debug()),
+            Key::Allocation(name) => write!(f, "IPAllocation {name}"),
+            Key::Claim(name) => write!(f, "IPClaim {name}"),
+            Key::Machine(id) => write!(f, "virtual machine `{id}`"),
+            Key::MachinesOf(id) => write!(f, "virtual machines of `{id}`"),
             Key::Takeover(network) => write!(f, "takeover of network `{}`", network.escape_debug()),
         }
     }

@@ -57,6 +57,10 @@ impl Memory {
                 };
                 Answer::Cidrs(self.objects.keys().filter_map(of_owner).collect())
             }
+            Want::All(collection) => self.all(|key| collection.has(key)),
+            Want::CarvedCidrs(within) => {
+                Answer::Cidrs(self.carved().filter(|cidr| cidr.overlaps(*within)).collect())
+            }
             Want::AllAffinities => self.all(|key| matches!(key, Key::Affinity(..))),
             Want::Blocks(within) => self.all(|key| matches!(key, Key::Block(cidr) if cidr.overlaps(*within))),
             Want::AllBlocks => self.all(|key| matches!(key, Key::Block(_))),
@@ -107,10 +111,13 @@ impl Memory {
                     conflicts.push(Conflict { key: key.clone(), found: self.entry(key) });
                 }
                 Guard::NothingNewIn(network, seen) => {
-                    let new = self.blocks().map(|block| block.cidr);
-                    for cidr in new.filter(|cidr| cidr.overlaps(*network) && !seen.contains(cidr)) {
-                        conflicts
-                            .push(Conflict { key: Key::Block(cidr), found: self.entry(&Key::Block(cidr)) });
+                    let blocks = self.blocks().map(|block| Key::Block(block.cidr));
+                    for key in blocks.chain(self.carved().map(Key::Carved)) {
+                        let (Key::Block(cidr) | Key::Carved(cidr)) = key else { continue };
+                        if cidr.overlaps(*network) && !seen.contains(&cidr) {
+                            let found = self.entry(&key);
+                            conflicts.push(Conflict { key, found });
+                        }
                     }
                 }
                 Guard::Unchanged(..) => {}
@@ -149,6 +156,13 @@ impl Memory {
         Answer::Objects(self.objects.iter().filter(|(key, _)| wanted(key)).map(copied).collect())
     }
 
+    fn carved(&self) -> impl Iterator<Item = crate::net::Cidr> + '_ {
+        self.objects.keys().filter_map(|key| match key {
+            Key::Carved(cidr) => Some(*cidr),
+            _ => None,
+        })
+    }
+
     fn blocks(&self) -> impl Iterator<Item = &IpamBlock> {
         self.objects.values().filter_map(|(_, object)| match object {
             Object::Block(block) => Some(&**block),
@@ -168,7 +182,7 @@ impl Memory {
                 Key::Pool(_) => settings.pools.push(of(entry())),
                 Key::Reservation(_) => settings.reservations.push(of(entry())),
                 Key::Takeover(_) => settings.takeovers.push(of(entry())),
-                Key::Node(_) | Key::Block(_) | Key::Affinity(..) | Key::Handle(_) => {}
+                _ => {}
             }
         }
         settings

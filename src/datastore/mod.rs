@@ -18,16 +18,22 @@
 
 mod error;
 pub mod file;
+mod inspect;
 mod key;
 pub mod memory;
 mod object;
+mod own;
 
 use crate::api::{Affinity, HandleId, HostName};
 use crate::net::Cidr;
 
 pub use error::{Class, Error, Verb};
+pub use inspect::{Derived, Inspect, Visit};
 pub use key::Key;
-pub use object::{Entry, Object, Settings, Stored, Takeover};
+pub use object::{Entry, Object, Settings, Stored};
+pub use own::{
+    Carved, CarvedFor, Machine, MachineAttachment, MachineRole, MachinesOf, ProjectName, Takeover,
+};
 
 /// The most operations of one batch: etcd's `--max-txn-ops`.
 pub const BATCH_MAX: usize = 128;
@@ -49,6 +55,13 @@ pub trait Datastore {
     /// what it read, asks for this before it answers: the call that wrote it may have died before its own flush.
     fn make_durable(&mut self) -> impl Future<Output = Result<(), Error>> {
         std::future::ready(Ok(()))
+    }
+
+    /// Waits before a batch is tried again that others were faster with: longer with each attempt, and not for the same
+    /// time as whoever lost too. A store that nobody else can change meanwhile, or that is simulated, does not wait.
+    fn back_off(&mut self, attempt: u32) -> impl Future<Output = ()> {
+        let _ = attempt;
+        std::future::ready(())
     }
 
     /// Whether a batch is applied all or nothing.
@@ -80,6 +93,10 @@ pub enum Want {
     AllAffinities,
     /// The CIDRs of all blocks that overlap a network.
     BlockCidrs(Cidr),
+    /// The networks carved out of pools that overlap a network. Blocks are not among them.
+    CarvedCidrs(Cidr),
+    /// All objects of a collection.
+    All(Collection),
     /// All blocks that overlap a network.
     Blocks(Cidr),
     /// All blocks.
@@ -98,6 +115,35 @@ pub enum Want {
         /// How many are enough.
         enough: usize,
     },
+}
+
+/// Objects that are listed as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collection {
+    /// The networks carved out of pools.
+    Carved,
+    /// What only `ipam.miloapis.com` knows of pools.
+    PoolExtras,
+    /// The allocations that people made, of all projects.
+    Allocations,
+    /// The claims, of all projects.
+    Claims,
+    /// The virtual machines.
+    Machines,
+}
+
+impl Collection {
+    /// Whether a key belongs to it.
+    #[must_use]
+    pub fn has(self, key: &Key) -> bool {
+        match self {
+            Collection::Carved => matches!(key, Key::Carved(_)),
+            Collection::PoolExtras => matches!(key, Key::PoolExtras(_)),
+            Collection::Allocations => matches!(key, Key::Allocation(_)),
+            Collection::Claims => matches!(key, Key::Claim(_)),
+            Collection::Machines => matches!(key, Key::Machine(_)),
+        }
+    }
 }
 
 /// Whose blocks are looked through for room.
@@ -138,7 +184,7 @@ pub enum Answer {
     Held(Option<Entry>, Vec<Entry>),
     /// To a want for several objects, in the order of their keys.
     Objects(Vec<Entry>),
-    /// To [`Want::BlockCidrs`], [`Want::AffinityCidrs`] and [`Want::Room`].
+    /// To [`Want::BlockCidrs`], [`Want::CarvedCidrs`], [`Want::AffinityCidrs`] and [`Want::Room`].
     Cidrs(Vec<Cidr>),
 }
 

@@ -1,7 +1,6 @@
-use serde::{Deserialize, Serialize};
-
+use super::own::{Carved, Machine, MachinesOf, Takeover};
 use super::{Key, Revision};
-use crate::api::calico;
+use crate::api::{calico, milo};
 
 /// A stored object, as others write it too.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +21,18 @@ pub enum Object {
     Handle(calico::IpamHandle),
     /// A takeover.
     Takeover(Takeover),
+    /// A network carved out of a pool.
+    Carved(Carved),
+    /// What only `ipam.miloapis.com` knows of a pool.
+    PoolExtras(Box<milo::PoolExtras>),
+    /// An allocation that people made.
+    Allocation(Box<milo::IpAllocation>),
+    /// A claim.
+    Claim(Box<milo::IpClaim>),
+    /// A virtual machine.
+    Machine(Machine),
+    /// The machines of a container.
+    MachinesOf(MachinesOf),
 }
 
 /// An object, where it stands, and its revision.
@@ -86,6 +97,12 @@ stored!(calico::IpamBlock, Block, Box::new, unbox);
 stored!(calico::BlockAffinity, Affinity, std::convert::identity, std::convert::identity);
 stored!(calico::IpamHandle, Handle, std::convert::identity, std::convert::identity);
 stored!(Takeover, Takeover, std::convert::identity, std::convert::identity);
+stored!(Carved, Carved, std::convert::identity, std::convert::identity);
+stored!(milo::PoolExtras, PoolExtras, Box::new, unbox);
+stored!(milo::IpAllocation, Allocation, Box::new, unbox);
+stored!(milo::IpClaim, Claim, Box::new, unbox);
+stored!(Machine, Machine, std::convert::identity, std::convert::identity);
+stored!(MachinesOf, MachinesOf, std::convert::identity, std::convert::identity);
 
 /// What every call needs, whoever makes it. Few and small objects, so that a store may keep them together.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -102,17 +119,4 @@ pub struct Settings {
     /// 0: no block was ever deleted. It keeps a block that is made anew under a clock that was set back from repeating
     /// a number.
     pub sequence_floor: u64,
-}
-
-/// That the addresses which host-local recorded for a network were taken over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Takeover {
-    /// The network.
-    pub network: String,
-    /// The directory that host-local kept for it.
-    pub directory: String,
-    /// The directory's time of modification then, in nanoseconds since 1970. Another time means that host-local has
-    /// served the network again since.
-    pub modified: u64,
 }

@@ -3,8 +3,10 @@
 use std::net::IpAddr;
 
 use super::attempt::{Attempts, Next};
-use super::block::{Allocation, Block, Ordinal};
+use super::block::{Allocation, Block};
 use super::draft::Draft;
+use super::held::Held;
+use super::machine::{Guest, MachineIdentity, machine_handle};
 use super::network::{self, PoolAsked};
 use super::owner::{self, Owner};
 use super::policy::Policy;
@@ -15,8 +17,8 @@ use super::{Error, Host, Ipam, OwnAddresses};
 use crate::api::HandleId;
 use crate::api::calico::IpamHandle;
 use crate::clock::Timestamp;
-use crate::datastore::{Datastore, Entry, Key, Want};
-use crate::net::{AddrSet, Cidr, Family};
+use crate::datastore::{Datastore, Entry, Key, MachineRole, Want};
+use crate::net::{AddrSet, Family};
 
 /// A request for addresses.
 #[derive(Clone, Copy)]
@@ -25,6 +27,8 @@ pub struct Assign<'a> {
     pub host: &'a Host,
     /// Whom the addresses are for.
     pub owner: &'a Owner,
+    /// Who shares them.
+    pub sharing: Sharing<'a>,
     /// What is wanted, one address each.
     pub wanted: &'a [Wanted],
     /// Pools of the network, created where no pool of their CIDR exists.
@@ -37,6 +41,23 @@ pub struct Assign<'a> {
     pub own_addresses: &'a dyn OwnAddresses,
     /// The time.
     pub now: Timestamp,
+}
+
+/// Who shares the addresses of a request.
+#[derive(Clone, Copy, Debug)]
+pub enum Sharing<'a> {
+    /// Nobody: they are the attachment's own, under its handle. It has what it wants once, however often it asks.
+    Attachment,
+    /// All that use a handle. Each request adds to what the handle has, up to a limit, and is given some of that beyond it.
+    Handle {
+        /// The handle.
+        handle: &'a HandleId,
+        /// The most addresses of one family that it may have. At least 1.
+        most: u32,
+    },
+    /// The pods of a virtual machine, under the machine's handle: one address of each family, on whatever host. Where the
+    /// configuration says that machines keep no addresses, a pod of one is a pod.
+    Machine(&'a MachineIdentity),
 }
 
 /// One wanted address.
@@ -57,6 +78,8 @@ pub struct Wanted {
 pub struct Assigned {
     /// One address for each that was wanted, in that order.
     pub addresses: Vec<AssignedAddress>,
+    /// Whether the addresses are another pod's until this one takes them over: nothing must be sent to it yet.
+    pub waits: bool,
 }
 
 /// An address and where it comes from.
@@ -70,11 +93,17 @@ pub struct AssignedAddress {
     pub held_before: bool,
 }
 
-/// An address that the attachment has already.
-struct Mine {
-    address: IpAddr,
-    block: Cidr,
-    ordinal: Ordinal,
+impl Assign<'_> {
+    /// The handle that the addresses go by.
+    fn handle(&self) -> Result<HandleId, Error> {
+        Ok(match self.sharing {
+            Sharing::Attachment => self.owner.attachment.handle()?,
+            Sharing::Handle { handle, .. } => handle.clone(),
+            Sharing::Machine(machine) => {
+                machine_handle(&self.owner.attachment.network, &machine.namespace, &machine.name)?
+            }
+        })
+    }
 }
 
 impl<D: Datastore> Ipam<D> {
@@ -95,6 +124,7 @@ impl<D: Datastore> Ipam<D> {
     /// # Source
     /// design of Calico's IPAM, "`AutoAssign` and host affinity"; CNI 1.1.0, section 5, on repeated ADDs.
     pub async fn assign(&mut self, request: &Assign<'_>) -> Result<Assigned, Error> {
+        let request = &Assign { sharing: self.settle_sharing(request).await?, ..*request };
         if let Some(takeover) = request.takeover {
             self.take_over(request, takeover).await?;
         }
@@ -146,7 +176,7 @@ impl<D: Datastore> Ipam<D> {
         let is_new = |allocation: &Allocation<'_>| {
             attachment.owns(&allocation.fields) && !held_at_first.contains(&allocation.address)
         };
-        self.release_where(&attachment.handle()?, request.host, request.now, is_new).await.map(drop)
+        self.release_where(&request.handle()?, request.host, request.now, is_new).await.map(drop)
     }
 
     pub(super) async fn plan(
@@ -154,24 +184,36 @@ impl<D: Datastore> Ipam<D> {
         request: &Assign<'_>,
         held_at_first: &mut Option<Vec<IpAddr>>,
     ) -> Result<(Draft, Policy, Assigned), Error> {
-        let handle = request.owner.attachment.handle()?;
+        let handle = request.handle()?;
         let (policy, mut draft, held) = self.begin(request, &handle).await?;
-        let mut mine = Vec::new();
-        for block in held {
-            let block = draft.load_block(block.0, block.1);
-            mine.extend(renew(block, &handle, request));
+        let mut mine = Held::new(request.sharing, &handle);
+        for (revision, block) in held {
+            mine.take_in(draft.load_block(revision, block), &handle, request);
         }
-        let held_at_first =
-            held_at_first.get_or_insert_with(|| mine.iter().map(|mine: &Mine| mine.address).collect());
+        let held_at_first = held_at_first.get_or_insert_with(|| mine.addresses());
+        let guest = match request.sharing {
+            Sharing::Machine(machine) => {
+                if machine.role == MachineRole::Target && mine.addresses().is_empty() {
+                    return Err(Error::MachineWithoutAddress { handle });
+                }
+                let container = request.owner.attachment.handle()?;
+                Some(Guest::of(&mut self.store, machine, &handle, container).await?)
+            }
+            Sharing::Attachment | Sharing::Handle { .. } => None,
+        };
         // Who wants one particular address goes first, so that no other want is given it.
         let mut order: Vec<usize> = (0..request.wanted.len()).collect();
         order.sort_by_key(|&place| request.wanted[place].address.is_none());
         let mut found = Vec::new();
         for place in order {
             let wanted = &request.wanted[place];
-            found.push((place, wanted, take_held(&mut mine, wanted, request.wanted, &policy)?));
+            found.push((place, wanted, mine.answer(wanted, request.wanted, &policy)?));
         }
-        let attribute = request.owner.attribute(&handle, request.now);
+        // Who uses a machine's address is noted when all of them are known.
+        let attribute = match request.sharing {
+            Sharing::Machine(_) => owner::of_handle(&handle),
+            Sharing::Attachment | Sharing::Handle { .. } => request.owner.attribute(&handle, request.now),
+        };
         let mut addresses = Vec::new();
         for (place, wanted, held) in found {
             let is_new = held.is_none();
@@ -197,7 +239,8 @@ impl<D: Datastore> Ipam<D> {
         }
         addresses.sort_by_key(|(place, _)| *place);
         let addresses = addresses.into_iter().map(|(_, address)| address).collect();
-        Ok((draft, policy, Assigned { addresses }))
+        let waits = guest.is_some_and(|guest| guest.enter(&mut draft, &handle, request));
+        Ok((draft, policy, Assigned { addresses, waits }))
     }
 
     /// Reads what every attempt needs, and drafts the pools and reservations of the network.
@@ -232,63 +275,4 @@ pub(super) fn checked(entry: Entry, policy: &Policy) -> Result<(crate::datastore
     let mut block = Block::from_wire(wire).map_err(|problem| Error::DamagedBlock { block: cidr, problem })?;
     block.collect(policy.config.cooldown, policy.now);
     Ok((revision, block))
-}
-
-/// The addresses that the attachment has in a block, renewed to the present boot and namespace.
-fn renew(block: &mut Block, handle: &HandleId, request: &Assign<'_>) -> Vec<Mine> {
-    let attachment = &request.owner.attachment;
-    let cidr = block.cidr();
-    let mut mine = Vec::new();
-    let mut renewed = Vec::new();
-    for allocation in block.held_by(handle).filter(|allocation| attachment.owns(&allocation.fields)) {
-        mine.push(Mine { address: allocation.address, block: cidr, ordinal: allocation.ordinal });
-        let present =
-            |key: &str, value: &Option<String>| owner::noted(&allocation.fields, key) == value.as_deref();
-        if !present(owner::key::BOOT, &request.owner.boot)
-            || !present(owner::key::NETNS, &request.owner.netns)
-        {
-            renewed
-                .push((allocation.ordinal, request.owner.renewed(handle, &allocation.fields, request.now)));
-        }
-    }
-    for (ordinal, attribute) in renewed {
-        block.reassign(ordinal, &attribute);
-    }
-    mine
-}
-
-/// The address held already that answers a want of `all`, if there is one. Those that want a particular address are
-/// asked first.
-fn take_held(
-    mine: &mut Vec<Mine>,
-    wanted: &Wanted,
-    all: &[Wanted],
-    policy: &Policy,
-) -> Result<Option<Mine>, Error> {
-    let of_family = |held: &Mine| Family::of(held.address) == wanted.family;
-    if let Some(asked) = wanted.address {
-        if let Some(place) = mine.iter().position(|held| held.address == asked) {
-            return Ok(Some(mine.swap_remove(place)));
-        }
-        // What answers another want is in nobody's way.
-        let is_asked = |held: &Mine| all.iter().any(|wanted| wanted.address == Some(held.address));
-        let undecided = all.iter().filter(|other| other.family == wanted.family && other.address.is_none());
-        let mut others = mine.iter().filter(|held| of_family(held) && !is_asked(held));
-        return match others.nth(undecided.count()) {
-            Some(other) => Err(Error::HoldsAnother { asked, held: other.address }),
-            None => Ok(None),
-        };
-    }
-    // Of several networks' pools and several wants of one family, each gets its own back.
-    mine.sort_by_key(|held| (held.block, held.ordinal));
-    let chosen = |held: &Mine| match &wanted.choice {
-        PoolChoice::Any => true,
-        PoolChoice::OfNetwork(cidrs) => cidrs.iter().any(|cidr| cidr.contains_address(held.address)),
-        PoolChoice::Requested(names) => policy.pool_of(held.block).is_some_and(|pool| {
-            names.iter().any(|name| name == pool.name() || *name == pool.spec.cidr.to_string())
-        }),
-    };
-    let best = mine.iter().position(|held| of_family(held) && chosen(held));
-    let place = best.or_else(|| mine.iter().position(of_family));
-    Ok(place.map(|place| mine.remove(place)))
 }

@@ -71,9 +71,13 @@ impl<D: Datastore> Ipam<D> {
         attempts.count()?;
         match self.store.commit(batch).await? {
             Commit::Applied => Ok(Next::Done),
-            Commit::Refused(_) => Ok(Next::StartOver),
+            Commit::Refused(_) => {
+                self.store.back_off(attempts.so_far()).await;
+                Ok(Next::StartOver)
+            }
             Commit::Unknown => {
                 attempts.lost_an_answer = true;
+                self.store.back_off(attempts.so_far()).await;
                 Ok(Next::StartOver)
             }
         }

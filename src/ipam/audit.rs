@@ -1,12 +1,15 @@
 //! What does not agree between objects. Findings are facts, not errors: the audit succeeded.
 
+mod carved;
+
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use self::carved::Carving;
 use super::{Block, owner};
 use crate::api::calico::{AffinityState, BlockAffinity, IpamBlock, IpamHandle};
 use crate::api::{Affinity, HandleId};
-use crate::datastore::Object;
+use crate::datastore::{CarvedFor, Object, ProjectName};
 use crate::net::Cidr;
 
 /// Something that does not agree.
@@ -79,6 +82,40 @@ pub enum Finding {
         /// What the record says.
         state: &'static str,
     },
+    /// Two networks share addresses, and at least one was carved out for something other than a block.
+    #[error("{one} and {other} overlap, and were carved out of a pool both")]
+    CarvedTwice {
+        /// The one that starts first.
+        one: Cidr,
+        /// The other.
+        other: Cidr,
+    },
+    /// A network is carved out for something that does not exist, or has another network.
+    #[error("{carved} is carved out for {by}, which does not have it")]
+    CarvedForNobody {
+        /// The network.
+        carved: Cidr,
+        /// What the record says.
+        by: Box<CarvedFor>,
+    },
+    /// Something has a network that is not recorded as carved out: others may be given it.
+    #[error("{owner} has {cidr}, which is not carved out for it in pool `{pool}`")]
+    NotCarved {
+        /// What has it.
+        owner: Box<CarvedFor>,
+        /// The network.
+        cidr: Cidr,
+        /// Its pool.
+        pool: String,
+    },
+    /// A claim has no allocation, or one that says otherwise.
+    #[error("IPClaim {claim} is not bound to IPAllocation `{allocation}`, which should record its CIDR")]
+    UnboundClaim {
+        /// The claim.
+        claim: ProjectName,
+        /// The allocation's name.
+        allocation: String,
+    },
 }
 
 impl Finding {
@@ -93,7 +130,11 @@ impl Finding {
             Finding::UnrecordedAffinity { .. }
             | Finding::DamagedBlock { .. }
             | Finding::OverlappingBlocks { .. }
-            | Finding::UnindexedAddress { .. } => false,
+            | Finding::UnindexedAddress { .. }
+            | Finding::CarvedTwice { .. }
+            | Finding::CarvedForNobody { .. }
+            | Finding::NotCarved { .. }
+            | Finding::UnboundClaim { .. } => false,
         }
     }
 }
@@ -104,7 +145,9 @@ pub fn audit(objects: impl IntoIterator<Item = (crate::datastore::Key, Object)>)
     let mut blocks = BTreeMap::new();
     let mut handles = BTreeMap::new();
     let mut affinities = BTreeMap::new();
+    let mut carving = Carving::default();
     for (key, object) in objects {
+        carving.take_in(&key, &object);
         match (key, object) {
             (crate::datastore::Key::Block(cidr), Object::Block(block)) => drop(blocks.insert(cidr, *block)),
             (crate::datastore::Key::Handle(id), Object::Handle(handle)) => drop(handles.insert(id, handle)),
@@ -138,6 +181,7 @@ pub fn audit(objects: impl IntoIterator<Item = (crate::datastore::Key, Object)>)
             findings.push(Finding::StaleAffinity { block: *block, owner: owner.clone(), state });
         }
     }
+    findings.extend(carving.findings(blocks.keys().copied()));
     findings.sort();
     findings
 }

@@ -184,6 +184,15 @@ impl Block {
         })
     }
 
+    /// The address of an ordinal.
+    ///
+    /// # Panics
+    /// When the block has no such ordinal: it is taken from the block itself.
+    #[must_use]
+    pub fn address_of(&self, ordinal: Ordinal) -> IpAddr {
+        self.wire.cidr.nth(ordinal.0.into()).expect("an ordinal lies in its block")
+    }
+
     /// Who has an address; `None` when it is free.
     #[must_use]
     pub fn holder(&self, address: IpAddr) -> Option<Allocation<'_>> {

@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use super::owner::Attachment;
 use super::pools::Pool;
 use super::{Block, Error, Ipam};
+use crate::api::HandleId;
 use crate::api::calico::IpamBlock;
-use crate::datastore::{Answer, Datastore, Want};
+use crate::datastore::{Answer, Datastore, Key, Machine, MachinesOf, Want};
 
 /// What an attachment holds, and the pools of the store.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +39,39 @@ impl<D: Datastore> Ipam<D> {
         self.plan(&super::Assign { owner: &owner, ..*request }, &mut None).await.map(drop)
     }
 
-    /// Looks up what an attachment holds. Changes nothing.
+    /// The addresses of the virtual machines that an attachment is on record for.
+    async fn held_by_machine(
+        &mut self,
+        attachment: &Attachment,
+        container: &HandleId,
+    ) -> Result<Vec<IpAddr>, Error> {
+        let read = self.store.read(&[Want::Object(Key::MachinesOf(container.clone()))]).await?.pop();
+        let machines = read.and_then(Answer::object).map(|entry| entry.into::<MachinesOf>().machines);
+        let mut addresses = Vec::new();
+        for handle in machines.unwrap_or_default() {
+            let wants = [Want::Object(Key::Machine(handle.clone())), Want::Held(handle.clone())];
+            let mut answers = self.store.read(&wants).await?.into_iter();
+            let record = answers.next().and_then(Answer::object).map(|entry| entry.into::<Machine>());
+            let is_its = record.is_some_and(|machine| {
+                machine.attachments.iter().any(|known| {
+                    known.container_id == attachment.container_id && known.ifname == attachment.ifname
+                })
+            });
+            if !is_its {
+                continue;
+            }
+            for entry in answers.next().map(Answer::held).unwrap_or_default().1 {
+                let wire: IpamBlock = entry.into();
+                let cidr = wire.cidr;
+                let block =
+                    Block::from_wire(wire).map_err(|problem| Error::DamagedBlock { block: cidr, problem })?;
+                addresses.extend(block.held_by(&handle).map(|allocation| allocation.address));
+            }
+        }
+        Ok(addresses)
+    }
+
+    /// Looks up what an attachment holds; a virtual machine's pod holds what the machine does. Changes nothing.
     ///
     /// # Errors
     /// When the store cannot be read, or a block of the attachment is damaged.
@@ -56,6 +89,9 @@ impl<D: Datastore> Ipam<D> {
                 Block::from_wire(wire).map_err(|problem| Error::DamagedBlock { block: cidr, problem })?;
             let own = block.held_by(&handle).filter(|allocation| attachment.owns(&allocation.fields));
             addresses.extend(own.map(|allocation| allocation.address));
+        }
+        if addresses.is_empty() {
+            addresses = self.held_by_machine(attachment, &handle).await?;
         }
         addresses.sort_unstable();
         let pools = settings.pools.iter().map(|(_, pool)| Pool::of(pool)).collect();

@@ -1,6 +1,6 @@
 //! What one attempt is about to change: objects as they were read, what is to become of them, and the batch of it all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::affinity::may_go;
 use super::block::Block;
@@ -13,11 +13,14 @@ use crate::net::{AddrSet, Cidr};
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     settings: Vec<Op>,
+    last: Vec<Op>,
     blocks: BTreeMap<Cidr, BlockDraft>,
     handles: BTreeMap<HandleId, HandleDraft>,
     affinities: BTreeMap<Key, Op>,
     room: Vec<RoomHint>,
     rests_on: BTreeMap<Key, Option<Revision>>,
+    /// What pools of new blocks were carved out of their parents as.
+    enclosing: BTreeSet<Cidr>,
 }
 
 #[derive(Debug)]
@@ -49,6 +52,11 @@ impl Draft {
         self.blocks.get_mut(&cidr).filter(|draft| !draft.delete).map(|draft| &mut draft.block)
     }
 
+    /// Every block taken in or made, to be changed.
+    pub(super) fn blocks_mut(&mut self) -> impl Iterator<Item = &mut Block> {
+        self.blocks.values_mut().filter(|draft| !draft.delete).map(|draft| &mut draft.block)
+    }
+
     /// Every block taken in or made.
     pub(super) fn blocks(&self) -> impl Iterator<Item = &Block> {
         self.blocks.values().filter(|draft| !draft.delete).map(|draft| &draft.block)
@@ -58,6 +66,11 @@ impl Draft {
     pub(super) fn create_block(&mut self, block: Block) {
         let made = Some(block.clone());
         self.blocks.insert(block.cidr(), BlockDraft { revision: None, block, made, delete: false });
+    }
+
+    /// New blocks may lie in these: their pools were carved out of others as such.
+    pub(super) fn lies_in(&mut self, enclosing: &[Cidr]) {
+        self.enclosing.extend(enclosing);
     }
 
     /// Gives a block up altogether.
@@ -163,6 +176,26 @@ impl Draft {
         self.put(Key::Takeover(takeover.network.clone()), revision, takeover);
     }
 
+    /// Something that others refer to: where a batch may stop half-way it is there before they are.
+    pub(super) fn put_first(&mut self, key: Key, revision: Option<Revision>, object: impl Into<Object>) {
+        self.put(key, revision, object);
+    }
+
+    /// Something that refers to others: where a batch may stop half-way it says what was so before.
+    pub(super) fn put_last(&mut self, key: Key, revision: Revision, object: impl Into<Object>) {
+        self.change_last(key, Change::Update(revision, object.into()));
+    }
+
+    /// Deletes something that refers to others, after them.
+    pub(super) fn delete_last(&mut self, key: Key, revision: Revision) {
+        self.change_last(key, Change::Delete(revision));
+    }
+
+    fn change_last(&mut self, key: Key, change: Change) {
+        self.last.retain(|op| op.key != key);
+        self.last.push(Op { key, change, interim: None });
+    }
+
     /// Two changes of one key are one.
     fn put(&mut self, key: Key, revision: Option<Revision>, object: impl Into<Object>) {
         let object = object.into();
@@ -182,7 +215,7 @@ impl Draft {
     pub(super) fn len(&self) -> usize {
         let handles = self.handles.values().filter(|draft| draft.changed).count();
         let blocks = self.blocks.values().filter(|draft| draft.delete || draft.block.is_changed()).count();
-        self.settings.len() + handles + blocks + self.affinities.len()
+        self.settings.len() + self.last.len() + handles + blocks + self.affinities.len()
     }
 
     /// The part of a draft that claims new blocks, as they are before anything is assigned from them. `None`: it
@@ -210,8 +243,9 @@ impl Draft {
         let affinities = self.affinities.iter().filter(|(key, _)| !goes_later(key));
         let affinities = affinities.map(|(key, op)| (key.clone(), op.clone())).collect();
         let settings = self.settings.clone();
+        let enclosing = self.enclosing.clone();
         let claims = blocks.values().any(|draft| !draft.delete);
-        claims.then(|| Draft { settings, blocks, affinities, ..Draft::default() })
+        claims.then(|| Draft { settings, blocks, affinities, enclosing, ..Draft::default() })
     }
 
     /// The batch, in the order that is safe to stop in: what others refer to first; a handle that grows before its
@@ -233,7 +267,8 @@ impl Draft {
                 (Some(revision), false) => batch.update(key, revision, draft.block.wire().clone()),
                 (None, false) => {
                     // A pool may have been replaced meanwhile, and its range cut into blocks of another size.
-                    batch.guards.push(Guard::NothingNewIn(cidr, Vec::new()));
+                    let around = self.enclosing.iter().copied().filter(|outer| outer.contains(cidr));
+                    batch.guards.push(Guard::NothingNewIn(cidr, around.collect()));
                     batch.create(key, draft.block.wire().clone());
                 }
             }
@@ -243,6 +278,7 @@ impl Draft {
         }
         batch.ops.extend(shrinking.into_iter().filter_map(handle_op));
         batch.ops.extend(self.affinities.into_values());
+        batch.ops.extend(self.last);
         for (key, revision) in self.rests_on {
             if !batch.ops.iter().any(|op| op.key == key) {
                 batch.guards.push(Guard::Unchanged(key, revision));

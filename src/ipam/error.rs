@@ -1,9 +1,11 @@
-use std::fmt::{self, Write as _};
+mod advice;
+
+use std::fmt;
 use std::net::IpAddr;
 
 use super::pools::{ChoiceError, Ineligible};
-use crate::api::{Affinity, HostName, InvalidName};
-use crate::datastore::{self, Class};
+use crate::api::{Affinity, HandleId, HostName, InvalidName};
+use crate::datastore::{self, CarvedFor, Class};
 use crate::net::{Cidr, Family};
 
 /// Why the engine did not do what it was asked. Unless a variant says otherwise, nothing was changed.
@@ -28,6 +30,8 @@ pub enum Error {
         host: HostName,
         /// The pools that may serve it, and what was found in each.
         pools: Vec<PoolReport>,
+        /// The pools that may not, and why.
+        refused: Vec<(String, Cidr, Ineligible)>,
         /// The limit that stood in the way, if one did.
         limit: Option<Limit>,
     },
@@ -88,6 +92,18 @@ pub enum Error {
         /// What forbids it.
         limit: Limit,
     },
+    /// An address was asked for whose block cannot be made: some of it was carved out for somebody.
+    #[error("{address} cannot be given: {carved} of its block {block} is carved out for {by}")]
+    CarvedOut {
+        /// The address.
+        address: IpAddr,
+        /// The block it would lie in.
+        block: Cidr,
+        /// What was carved out.
+        carved: Cidr,
+        /// For whom.
+        by: Box<CarvedFor>,
+    },
     /// The attachment holds another address of the family than the one asked for.
     #[error("{asked} refused: this attachment already holds {held}")]
     HoldsAnother {
@@ -95,6 +111,32 @@ pub enum Error {
         asked: IpAddr,
         /// The address held.
         held: IpAddr,
+    },
+    /// A handle has, or would have with the other addresses of the request, as many of a family as it may.
+    #[error("{} refused: handle `{handle}` may have {most} of a family, and has {}", asked_text(.asked.as_ref()), list(.held))]
+    HandleFull {
+        /// The address asked for; `None`: a further one.
+        asked: Option<IpAddr>,
+        /// The handle.
+        handle: HandleId,
+        /// What it has of the family.
+        held: Vec<IpAddr>,
+        /// The most that it may have.
+        most: u32,
+    },
+    /// A virtual machine migrates to the pod, and machines keep no addresses.
+    #[error(
+        "the migration of virtual machine `{machine}` is not allowed when KubeVirtVMAddressPersistence is disabled"
+    )]
+    PersistenceDisabled {
+        /// The machine, as `namespace/name`.
+        machine: String,
+    },
+    /// A virtual machine migrates to the pod, and has no address.
+    #[error("no IP allocated to VM handle `{handle}`: there is nothing that a migration could take over")]
+    MachineWithoutAddress {
+        /// The machine's handle.
+        handle: HandleId,
     },
     /// A pool of the network overlaps a stored pool of another CIDR.
     #[error("pool {asked} overlaps pool `{name}` ({cidr})")]
@@ -241,99 +283,32 @@ impl Error {
             | Error::KeptBack { .. }
             | Error::StrictAffinity { .. }
             | Error::NoNewBlock { .. }
+            | Error::CarvedOut { .. }
             | Error::HoldsAnother { .. }
+            | Error::HandleFull { .. }
+            | Error::PersistenceDisabled { .. }
+            | Error::MachineWithoutAddress { .. }
             | Error::PoolsOverlap { .. }
             | Error::PoolDiffers { .. }
             | Error::GatewayTaken { .. }
             | Error::Name(_) => Class::Refused,
         }
     }
-
-    /// The numbers behind it, a line each.
-    #[must_use]
-    pub fn details(&self) -> Vec<String> {
-        match self {
-            Error::NoUsablePool { refused, .. } => refused
-                .iter()
-                .map(|(name, cidr, reason)| format!("pool `{name}` ({cidr}) {reason}"))
-                .collect(),
-            Error::Exhausted { pools, limit, .. } => {
-                limit.iter().map(ToString::to_string).chain(pools.iter().map(PoolReport::line)).collect()
-            }
-            Error::OutsidePools { pools, .. } => vec![format!("these may: {}", named(pools))],
-            _ => Vec::new(),
-        }
-    }
-
-    /// What a person can do about it.
-    #[must_use]
-    pub fn hint(&self) -> String {
-        match self {
-            Error::NoUsablePool { refused, .. } if refused.is_empty() => {
-                "name a pool in `ipam.pools`, or create one with `host-affine apply -f`".into()
-            }
-            Error::NoUsablePool { .. } => "change one of these pools, or add one".into(),
-            Error::Exhausted { limit: Some(Limit::MaxBlocks { .. }), .. } | Error::NoNewBlock { limit: Limit::MaxBlocks { .. }, .. } => {
-                "raise it with `host-affine ipam configure --max-blocks-per-host=N`, or turn strict affinity off".into()
-            }
-            Error::Exhausted { limit: Some(Limit::Strict), .. } | Error::NoNewBlock { limit: Limit::Strict, .. } | Error::StrictAffinity { .. } => {
-                "run `host-affine ipam show --show-blocks`, add a pool, or turn strict affinity off with `host-affine ipam configure --strictaffinity=false`".into()
-            }
-            Error::Exhausted { limit: Some(Limit::AutoAllocateOff), .. } | Error::NoNewBlock { limit: Limit::AutoAllocateOff, .. } => {
-                "set autoAllocateBlocks to true in IPAMConfiguration `default`".into()
-            }
-            Error::Exhausted { limit: None, .. } => {
-                "add a pool, or free addresses: `host-affine ipam show --show-blocks` lists who has them".into()
-            }
-            Error::Choice(ChoiceError::Unknown { .. }) => "run `host-affine get ippools` for those that exist".into(),
-            Error::Choice(ChoiceError::Selector { .. }) => "correct the selector of that pool".into(),
-            Error::OutsidePools { .. } => "ask for an address in one of these pools, or add a pool".into(),
-            Error::Taken { .. } => "ask for another address, or delete its holder first".into(),
-            Error::Cooling { .. } => "ask again later, or for another address".into(),
-            Error::KeptBack { .. } => "ask for another address".into(),
-            Error::HoldsAnother { .. } => "delete the attachment first; nothing was changed".into(),
-            Error::PoolsOverlap { .. } => {
-                "use the same CIDR as that pool, or give one of the networks a `dataDir` (a store) of its own".into()
-            }
-            Error::PoolDiffers { .. } => "make the configuration say what is stored, or leave the property out".into(),
-            Error::GatewayTaken { .. } => "name another gateway, or delete its holder first".into(),
-            Error::Contended { .. } => "nothing was changed; the runtime will ask again".into(),
-            Error::DamagedBlock { .. } => "put its file back from a backup; other blocks go on working".into(),
-            Error::Name(_) => "choose another name".into(),
-            Error::Datastore(error) => error.hint(),
-        }
-    }
-}
-
-impl PoolReport {
-    fn line(&self) -> String {
-        let mut line = format!(
-            "pool `{}` ({}): {} of {} blocks exist, none with an address for this host",
-            self.name, self.cidr, self.blocks, self.blocks_max
-        );
-        if self.unusable > 0 {
-            let _ =
-                write!(line, "; {} addresses are reserved or outside the network's ranges", self.unusable);
-        }
-        if self.cooling > 0 {
-            let _ = write!(line, "; {} addresses cool down", self.cooling);
-        }
-        if !self.lent_out.is_empty() {
-            let owners: Vec<_> =
-                self.lent_out.iter().map(|(owner, blocks)| format!("{owner} ({blocks})")).collect();
-            let _ = write!(
-                line,
-                "; {} addresses are free in blocks that are affine to other hosts: {}",
-                self.free_elsewhere,
-                owners.join(", ")
-            );
-        }
-        line
-    }
 }
 
 fn owner_note(owner: Option<&Affinity>) -> String {
     owner.map_or_else(|| "affine to nobody".into(), |owner| format!("affine to `{owner}`"))
+}
+
+fn asked_text(asked: Option<&IpAddr>) -> String {
+    asked.map_or_else(|| "a further address".into(), ToString::to_string)
+}
+
+fn list(addresses: &[IpAddr]) -> String {
+    if addresses.is_empty() {
+        return "none yet".into();
+    }
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 fn named(pools: &[(String, Cidr)]) -> String {

@@ -8,7 +8,7 @@ use super::{Block, Config, Error, Ipam, noted, owner_key, reservation};
 use crate::api::Affinity;
 use crate::api::calico::{AttributeFields, IpamBlock};
 use crate::clock::Timestamp;
-use crate::datastore::{Answer, Datastore, Want};
+use crate::datastore::{Answer, Datastore, Inspect, Visit, Want};
 use crate::net::Cidr;
 
 /// Everything that is known about an address.
@@ -73,6 +73,8 @@ pub struct Loans {
     pub loans: Vec<Loan>,
     /// Addresses that are in use, or cool down, without a host being noted: nobody knows whether they are borrowed.
     pub without_host: u64,
+    /// What could not be read, as the store says it.
+    pub damaged: Vec<String>,
 }
 
 impl<D: Datastore> Ipam<D> {
@@ -123,34 +125,44 @@ impl<D: Datastore> Ipam<D> {
         }
         Ok(report)
     }
+}
 
+impl<D: Inspect> Ipam<D> {
     /// Every address that a host uses from a block that is not its own.
     ///
     /// # Errors
-    /// When the store cannot be read, or a block is damaged.
+    /// When the store cannot be read.
     pub async fn loans(&mut self) -> Result<Loans, Error> {
-        let blocks =
-            self.store.read(&[Want::AllBlocks]).await?.pop().map(Answer::objects).unwrap_or_default();
         let mut loans = Loans::default();
-        for entry in blocks {
-            let block = whole(entry.into())?;
-            let owner = block.affinity().map(|affinity| affinity.name().as_str());
-            for allocation in block.allocations() {
-                match noted(&allocation.fields, owner_key::NODE) {
-                    None => loans.without_host += 1,
-                    Some(node) if Some(node) == owner => {}
-                    Some(node) => loans.loans.push(Loan {
-                        address: allocation.address,
-                        borrower: node.to_owned(),
-                        block: block.cidr(),
-                        owner: block.affinity().cloned(),
-                        active: allocation.fields.active_owner.clone().unwrap_or_default(),
-                    }),
-                }
-            }
-        }
+        let mut visit = |Visit { block, .. }: Visit| match block {
+            Ok(wire) => match whole(wire) {
+                Ok(block) => loans.look_at(&block),
+                Err(damaged) => loans.damaged.push(damaged.to_string()),
+            },
+            Err(damaged) => loans.damaged.push(damaged.to_string()),
+        };
+        self.store.each_block(&mut visit).await?;
         loans.loans.sort_by_key(|loan| loan.address);
         Ok(loans)
+    }
+}
+
+impl Loans {
+    fn look_at(&mut self, block: &Block) {
+        let owner = block.affinity().map(|affinity| affinity.name().as_str());
+        for allocation in block.allocations() {
+            match noted(&allocation.fields, owner_key::NODE) {
+                None => self.without_host += 1,
+                Some(node) if Some(node) == owner => {}
+                Some(node) => self.loans.push(Loan {
+                    address: allocation.address,
+                    borrower: node.to_owned(),
+                    block: block.cidr(),
+                    owner: block.affinity().cloned(),
+                    active: allocation.fields.active_owner.clone().unwrap_or_default(),
+                }),
+            }
+        }
     }
 }
 

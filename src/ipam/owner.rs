@@ -31,6 +31,12 @@ pub mod key {
     pub const BOOT: &str = "boot";
     /// The virtual machine that has the address.
     pub const VMI_NAME: &str = "vmi-name";
+    /// The instance of a virtual machine, by its UID.
+    pub const VMI_UID: &str = "vmi-uid";
+    /// The virtual machine that owns the instance, by its UID.
+    pub const VM_UID: &str = "vm-uid";
+    /// The migration that a pod is the target of, by its UID. Stays when the migration is over.
+    pub const MIGRATION_UID: &str = "vmim-uid";
     /// What the address serves, when it is no pod or container.
     pub const TYPE: &str = "type";
 }
@@ -117,6 +123,12 @@ impl Owner {
             ..AttributeFields::default()
         })
     }
+}
+
+/// The attribute of an address of a handle that nobody uses.
+#[must_use]
+pub(super) fn of_handle(handle: &HandleId) -> Attribute {
+    Attribute::new(&AttributeFields { handle_id: Some(handle.as_str().into()), ..AttributeFields::default() })
 }
 
 /// The attribute of an address that an interface of `host` itself has.

@@ -53,9 +53,10 @@ impl Policy {
         pools::choose(&self.pools, family, choice, &self.labels)
     }
 
-    /// The pool that a block or address range lies in, whatever its state.
+    /// The pool that a block or address range lies in, whatever its state: of a pool and its parent, the pool.
     pub(super) fn pool_of(&self, cidr: Cidr) -> Option<&IpPool> {
-        self.pools.iter().find(|pool| pool.spec.cidr.contains(cidr))
+        let around = self.pools.iter().filter(|pool| pool.spec.cidr.contains(cidr));
+        around.max_by_key(|pool| pool.spec.cidr.prefix())
     }
 
     /// Where the reservation of a pool's own addresses stands, and as what it was read; `None`: it does not exist.

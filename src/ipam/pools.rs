@@ -180,6 +180,12 @@ fn unusable(pool: &IpPool) -> Option<Ineligible> {
     (block < pool.spec.cidr.prefix()).then_some(Ineligible::Narrow(block))
 }
 
+/// Why nothing new may be carved out of a pool, whoever asks.
+#[must_use]
+pub(super) fn closed(pool: &IpPool) -> Option<Ineligible> {
+    unusable(pool).filter(|reason| matches!(reason, Ineligible::Disabled | Ineligible::Deleting))
+}
+
 /// Whether nothing new may come from a pool, whoever asks: it is off, going, or unusable.
 #[must_use]
 pub(super) fn is_enabled(pool: &IpPool) -> bool {

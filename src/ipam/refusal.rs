@@ -10,11 +10,15 @@ use super::{Error, reservation};
 use crate::api::Affinity;
 use crate::api::calico::AttributeFields;
 use crate::datastore::{self, Datastore, RoomOf, Want};
+use crate::net::Cidr;
 
 /// No pool may serve the request.
-pub(super) fn no_usable_pool(policy: &Policy, wanted: &Wanted, refused: Vec<(Pool, Ineligible)>) -> Error {
-    let refused = refused.into_iter().map(|(pool, why)| (pool.name, pool.cidr, why)).collect();
-    Error::NoUsablePool { family: wanted.family, host: policy.host.clone(), refused }
+pub(super) fn no_usable_pool(policy: &Policy, wanted: &Wanted, refused: &[(Pool, Ineligible)]) -> Error {
+    Error::NoUsablePool { family: wanted.family, host: policy.host.clone(), refused: reasons(refused) }
+}
+
+fn reasons(refused: &[(Pool, Ineligible)]) -> Vec<(String, Cidr, Ineligible)> {
+    refused.iter().map(|(pool, why)| (pool.name.clone(), pool.cidr, why.clone())).collect()
 }
 
 /// Pools may serve the request, and have nothing left for it.
@@ -23,6 +27,7 @@ pub(super) async fn exhausted<D: Datastore>(
     areas: &[Area],
     wanted: &Wanted,
     limit: Option<Limit>,
+    refused: &[(Pool, Ineligible)],
 ) -> Result<Error, Error> {
     let me = search.policy.affinity();
     let mut pools = Vec::new();
@@ -34,7 +39,8 @@ pub(super) async fn exhausted<D: Datastore>(
         Limit::Strict => pools.iter().any(|pool| !pool.lent_out.is_empty()),
         Limit::MaxBlocks { .. } | Limit::AutoAllocateOff => true,
     });
-    Ok(Error::Exhausted { family: wanted.family, host: search.policy.host.clone(), pools, limit })
+    let (family, host, refused) = (wanted.family, search.policy.host.clone(), reasons(refused));
+    Ok(Error::Exhausted { family, host, pools, refused, limit })
 }
 
 async fn report<D: Datastore>(

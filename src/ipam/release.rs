@@ -6,6 +6,7 @@ use super::assign::checked;
 use super::attempt::{Attempts, Next};
 use super::block::{Allocation, Ordinal};
 use super::draft::Draft;
+use super::machine::MachineFate;
 use super::owner::{self, Attachment, ValidAttachments, noted};
 use super::policy::Policy;
 use super::{Block, Error, Host, Ipam};
@@ -40,7 +41,41 @@ impl<D: Datastore> Ipam<D> {
         let Ok(handle) = attachment.handle() else {
             return Ok(Released::default());
         };
-        self.release_where(&handle, host, now, |allocation| attachment.owns(&allocation.fields)).await
+        self.release_attachment(attachment, &handle, host, MachineFate::Lives, now).await
+    }
+
+    /// Frees what an attachment of a virtual machine's pod holds, now that the machine is being deleted: with its last pod
+    /// its addresses go too.
+    ///
+    /// # Errors
+    /// As [`Ipam::release`].
+    pub async fn release_with_machine(
+        &mut self,
+        attachment: &Attachment,
+        host: &Host,
+        now: Timestamp,
+    ) -> Result<Released, Error> {
+        let Ok(handle) = attachment.handle() else {
+            return Ok(Released::default());
+        };
+        self.release_attachment(attachment, &handle, host, MachineFate::Deleted, now).await
+    }
+
+    async fn release_attachment(
+        &mut self,
+        attachment: &Attachment,
+        handle: &HandleId,
+        host: &Host,
+        fate: MachineFate,
+        now: Timestamp,
+    ) -> Result<Released, Error> {
+        let own = |allocation: &Allocation<'_>| attachment.owns(&allocation.fields);
+        let released = self.release_where(handle, host, now, own).await?;
+        if !released.addresses.is_empty() {
+            return Ok(released);
+        }
+        // Nothing went by the container's own handle: it may be a virtual machine's pod.
+        self.detach(attachment, host, fate, now).await
     }
 
     /// Frees everything that a handle holds.
@@ -151,6 +186,10 @@ impl<D: Datastore> Ipam<D> {
                     gone.push(attachment);
                 }
             }
+        }
+        for gone in self.gone_of_machines(network, valid, host).await? {
+            // Its machine keeps the address.
+            self.detach(&gone, host, MachineFate::Lives, now).await?;
         }
         let mut released = Released::default();
         let mut failed = None;

@@ -7,7 +7,10 @@ use super::{Block, Error, Ipam, owner};
 use crate::api::HostName;
 use crate::api::calico::IpPool;
 use crate::clock::Timestamp;
-use crate::datastore::{Answer, Batch, Commit, Datastore, Guard, Key, Revision, Settings, Want};
+use crate::datastore::{
+    Answer, Batch, Carved, CarvedFor, Collection, Commit, Datastore, Entry, Guard, Key, Revision, Settings,
+    Want,
+};
 use crate::net::Cidr;
 
 /// What blocks hold.
@@ -19,13 +22,15 @@ pub struct Holdings {
     pub addresses: u64,
     /// Addresses that cool down after their release.
     pub cooling: u64,
+    /// Networks carved out for something other than blocks.
+    pub carved: usize,
 }
 
 impl Holdings {
     /// Whether nothing is held.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.blocks == 0
+        self.blocks == 0 && self.carved == 0
     }
 
     /// What a block holds that is not empty.
@@ -45,6 +50,7 @@ impl Holdings {
         self.blocks += other.blocks;
         self.addresses += other.addresses;
         self.cooling += other.cooling;
+        self.carved += other.carved;
     }
 }
 
@@ -73,7 +79,7 @@ pub enum RemoveError {
     #[error("it does not exist")]
     Missing,
     /// A pool holds addresses.
-    #[error("it holds addresses, or some that cool down: {} in all", .0.addresses + .0.cooling)]
+    #[error("it holds {} addresses, and {} networks are carved out of it", .0.addresses + .0.cooling, .0.carved)]
     Holds(Holdings),
     /// The store failed, or others were faster each time.
     #[error(transparent)]
@@ -120,18 +126,49 @@ impl<D: Datastore> Ipam<D> {
         let (_, pool) = find(&settings, name)?;
         let cidr = pool.spec.cidr;
         let blocks = self.blocks_in(cidr, &settings, now).await?;
-        refuse_if_held(&blocks, force)?;
-        self.switch_off(name).await?;
-        // Whoever was faster than the switch has an address now.
-        let blocks = self.blocks_in(cidr, &settings, now).await?;
-        refuse_if_held(&blocks, force)?;
-        let (removed, left) = self.give_up(&Meant::Within(cidr), Emptiness::Required, now).await?;
-        // Somebody who had read the pool before the switch may still have been faster.
-        if force == Force::No && !left.is_empty() {
-            return Err(RemoveError::Holds(removed.left));
+        refuse_if_held(&blocks, self.carved_in(name, cidr).await?.len(), force)?;
+        let switched = self.switch(name, Switch::Off).await?;
+        let outcome = self.empty_and_drop(name, cidr, force, now).await;
+        if switched && matches!(outcome, Err(RemoveError::Holds(_))) {
+            match self.switch(name, Switch::On).await {
+                // Somebody else has deleted it.
+                Ok(_) | Err(RemoveError::Missing) => {}
+                Err(error) => return Err(error),
+            }
         }
-        self.drop_pool(name, cidr, &left).await?;
-        Ok(removed)
+        outcome
+    }
+
+    /// Gives up the blocks of a pool that is switched off, and deletes it. Somebody who had read the pool before it was
+    /// switched off may still be faster, with a further block or an address in one that was empty.
+    async fn empty_and_drop(
+        &mut self,
+        name: &str,
+        cidr: Cidr,
+        force: Force,
+        now: Timestamp,
+    ) -> Result<Removed, RemoveError> {
+        let settings = self.settings().await?;
+        let blocks = self.blocks_in(cidr, &settings, now).await?;
+        refuse_if_held(&blocks, self.carved_in(name, cidr).await?.len(), force)?;
+        let mut went = 0;
+        let mut may_be_gone = false;
+        for _ in 0..CAS_ATTEMPTS_MAX {
+            let (mut removed, mut left) =
+                self.give_up(&Meant::Within(cidr), Emptiness::Required, now).await?;
+            went += removed.blocks;
+            removed.blocks = went;
+            let carved = self.carved_in(name, cidr).await?;
+            removed.left.carved = carved.len();
+            if force == Force::No && !removed.left.is_empty() {
+                return Err(RemoveError::Holds(removed.left));
+            }
+            left.extend(carved);
+            if self.drop_pool(name, cidr, &left, &mut may_be_gone).await? {
+                return Ok(removed);
+            }
+        }
+        Err(contended().into())
     }
 
     /// Deletes a node: blocks that are kept for it and hold nothing go, the others are kept for nobody from now on.
@@ -151,6 +188,19 @@ impl<D: Datastore> Ipam<D> {
         Ok(self.store.read(&[Want::Settings]).await?.pop().map(Answer::settings).unwrap_or_default())
     }
 
+    async fn carved_in(&mut self, name: &str, cidr: Cidr) -> Result<Vec<Cidr>, Error> {
+        let read = self.store.read(&[Want::All(Collection::Carved)]).await?.pop();
+        let inside = |entry: Entry| match entry.key {
+            Key::Carved(carved) if cidr.contains(carved) => {
+                let owner = entry.into::<Carved>().owner;
+                // The pool itself is carved out of its parent, not of itself.
+                (owner != CarvedFor::ChildPool(name.to_owned())).then_some(carved)
+            }
+            _ => None,
+        };
+        Ok(read.map(Answer::objects).unwrap_or_default().into_iter().filter_map(inside).collect())
+    }
+
     async fn blocks_in(
         &mut self,
         cidr: Cidr,
@@ -164,47 +214,87 @@ impl<D: Datastore> Ipam<D> {
         read.map(Answer::objects).unwrap_or_default().into_iter().map(whole).collect()
     }
 
-    async fn switch_off(&mut self, name: &str) -> Result<(), RemoveError> {
+    /// Switches a pool off, or on again. The answer: whether it stood otherwise.
+    async fn switch(&mut self, name: &str, to: Switch) -> Result<bool, RemoveError> {
+        let mut may_be_done = false;
         for _ in 0..CAS_ATTEMPTS_MAX {
             let settings = self.settings().await?;
             let (revision, pool) = find(&settings, name)?;
-            if pool.spec.disabled {
-                return Ok(());
+            if pool.spec.disabled == (to == Switch::Off) {
+                return Ok(may_be_done);
             }
             let mut pool = pool.clone();
-            pool.spec.disabled = true;
+            pool.spec.disabled = to == Switch::Off;
             let mut batch = Batch::default();
             batch.update(Key::Pool(name.to_owned()), revision, pool);
-            if self.store.commit(batch).await.map_err(Error::from)? == Commit::Applied {
-                return Ok(());
+            match self.store.commit(batch).await.map_err(Error::from)? {
+                Commit::Applied => return Ok(true),
+                Commit::Refused(_) => {}
+                Commit::Unknown => may_be_done = true,
             }
         }
         Err(contended().into())
     }
 
-    async fn drop_pool(&mut self, name: &str, cidr: Cidr, left: &[Cidr]) -> Result<(), RemoveError> {
-        let mut may_be_gone = false;
-        for _ in 0..CAS_ATTEMPTS_MAX {
-            let settings = self.settings().await?;
-            let (revision, _) = match find(&settings, name) {
-                Err(RemoveError::Missing) if may_be_gone => return Ok(()),
-                found => found?,
-            };
-            let own = subnet_reservation_name(name);
-            let mut batch = Batch::default();
-            batch.delete(Key::Pool(name.to_owned()), revision);
-            if let Some((at, _)) = settings.reservations.iter().find(|(_, stored)| stored.name() == own) {
-                batch.delete(Key::Reservation(own), *at);
-            }
-            batch.guards.push(Guard::NothingNewIn(cidr, left.to_vec()));
-            match self.store.commit(batch).await.map_err(Error::from)? {
-                Commit::Applied => return Ok(()),
-                Commit::Refused(_) => {}
-                Commit::Unknown => may_be_gone = true,
+    /// Deletes a pool of which nothing is left but what was seen. False: there is more, or nobody knows.
+    async fn drop_pool(
+        &mut self,
+        name: &str,
+        cidr: Cidr,
+        left: &[Cidr],
+        may_be_gone: &mut bool,
+    ) -> Result<bool, RemoveError> {
+        let settings = self.settings().await?;
+        let (revision, _) = match find(&settings, name) {
+            Err(RemoveError::Missing) if *may_be_gone => return Ok(true),
+            found => found?,
+        };
+        let own = subnet_reservation_name(name);
+        let mut batch = Batch::default();
+        batch.delete(Key::Pool(name.to_owned()), revision);
+        if let Some((at, _)) = settings.reservations.iter().find(|(_, stored)| stored.name() == own) {
+            batch.delete(Key::Reservation(own), *at);
+        }
+        self.drop_face(name, cidr, left, &mut batch).await?;
+        let outcome = self.store.commit(batch).await.map_err(Error::from)?;
+        *may_be_gone |= outcome == Commit::Unknown;
+        Ok(outcome == Commit::Applied)
+    }
+}
+
+impl<D: Datastore> Ipam<D> {
+    /// What only the other group knows of a pool goes with it, and what it was carved out of its parent as.
+    async fn drop_face(
+        &mut self,
+        name: &str,
+        cidr: Cidr,
+        left: &[Cidr],
+        batch: &mut Batch,
+    ) -> Result<(), Error> {
+        let extras = Key::PoolExtras(name.to_owned());
+        let wants = [Want::Object(extras.clone()), Want::CarvedCidrs(cidr), Want::Object(Key::Carved(cidr))];
+        let mut answers = self.store.read(&wants).await?.into_iter();
+        if let Some(entry) = answers.next().and_then(Answer::object) {
+            batch.delete(extras, entry.revision);
+        }
+        let carved = answers.next().map(Answer::cidrs).unwrap_or_default();
+        let mut seen = left.to_vec();
+        seen.extend(carved.into_iter().filter(|outer| outer.contains(cidr)));
+        if let Some(entry) = answers.next().and_then(Answer::object) {
+            let revision = entry.revision;
+            if entry.into::<Carved>().owner == CarvedFor::ChildPool(name.to_owned()) {
+                batch.delete(Key::Carved(cidr), revision);
             }
         }
-        Err(contended().into())
+        batch.guards.push(Guard::NothingNewIn(cidr, seen));
+        Ok(())
     }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Switch {
+    Off,
+    On,
 }
 
 fn contended() -> Error {
@@ -216,8 +306,8 @@ fn find<'a>(settings: &'a Settings, name: &str) -> Result<(Revision, &'a IpPool)
     found.map(|(revision, pool)| (*revision, pool)).ok_or(RemoveError::Missing)
 }
 
-fn refuse_if_held(blocks: &[(Revision, Block)], force: Force) -> Result<(), RemoveError> {
-    let mut held = Holdings::default();
+fn refuse_if_held(blocks: &[(Revision, Block)], carved: usize, force: Force) -> Result<(), RemoveError> {
+    let mut held = Holdings { carved, ..Holdings::default() };
     for (_, block) in blocks.iter().filter(|(_, block)| !block.is_empty()) {
         held.add(Holdings::of(block));
     }

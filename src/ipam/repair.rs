@@ -29,7 +29,12 @@ impl<D: Datastore> Ipam<D> {
             Finding::UnrecordedAffinity { block, owner }
             | Finding::UnconfirmedAffinity { block, owner, .. }
             | Finding::StaleAffinity { block, owner, .. } => self.record(owner, *block).await,
-            Finding::DamagedBlock { .. } | Finding::OverlappingBlocks { .. } => Ok(false),
+            Finding::CarvedForNobody { carved, by } => self.give_back_carved(*carved, by).await,
+            Finding::NotCarved { owner, cidr, pool } => self.carve_again(*cidr, owner, pool).await,
+            Finding::DamagedBlock { .. }
+            | Finding::OverlappingBlocks { .. }
+            | Finding::CarvedTwice { .. }
+            | Finding::UnboundClaim { .. } => Ok(false),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Changing the resources that people write: one at a time, against the rules that hold between them.
 
 use super::attempt::CAS_ATTEMPTS_MAX;
+use super::ledger::Ledger;
 use super::selector::Selector;
 use super::{Error, Ipam};
 use crate::api::calico::{AllowedUse, IpPool};
@@ -148,22 +149,45 @@ impl<D: Datastore> Ipam<D> {
         if let Some(old) = stored.and_then(|entry| IpPool::from_object(entry.object.clone())) {
             return check_fixed(&old, pool).map_err(EditError::Rule);
         }
+        let guards = self.guards_in(pool, settings, &[]).await.map_err(EditError::Engine)?;
+        batch.guards.extend(guards.map_err(EditError::Rule)?);
+        Ok(())
+    }
+
+    /// What a new pool rests on, or the rule that it breaks. It may lie in its `ancestors`, named here.
+    pub(super) async fn guards_of_new_pool(
+        &mut self,
+        pool: &IpPool,
+        ancestors: &[String],
+    ) -> Result<Result<Vec<Guard>, RuleBroken>, Error> {
+        let settings = self.store.read(&[Want::Settings]).await?.pop().map(Answer::settings);
+        self.guards_in(pool, &settings.unwrap_or_default(), ancestors).await
+    }
+
+    async fn guards_in(
+        &mut self,
+        pool: &IpPool,
+        settings: &Settings,
+        ancestors: &[String],
+    ) -> Result<Result<Vec<Guard>, RuleBroken>, Error> {
         let cidr = pool.spec.cidr;
-        if let Some((_, other)) = settings.pools.iter().find(|(_, other)| other.spec.cidr.overlaps(cidr)) {
+        let others = settings.pools.iter().map(|(_, other)| other);
+        let mut others = others.filter(|other| !ancestors.iter().any(|name| name == other.name()));
+        if let Some(other) = others.find(|other| other.spec.cidr.overlaps(cidr)) {
             let (other, other_cidr) = (other.name().to_owned(), other.spec.cidr);
-            return Err(EditError::Rule(RuleBroken::Overlap { cidr, other, other_cidr }));
+            return Ok(Err(RuleBroken::Overlap { cidr, other, other_cidr }));
         }
-        let read = self.store.read(&[Want::BlockCidrs(cidr)]).await.map_err(Error::from)?.pop();
-        let blocks = read.map(Answer::cidrs).unwrap_or_default();
+        let ledger = Ledger::of(&mut self.store, cidr, cidr).await?;
         let wanted = pool.spec.block_prefix();
-        let mut in_the_way = blocks.iter().filter(|block| block.prefix() != wanted);
+        let mut in_the_way = ledger.blocks().iter().filter(|block| block.prefix() != wanted);
         if let Some(example) = in_the_way.next().copied() {
             let count = in_the_way.count() + 1;
-            return Err(EditError::Rule(RuleBroken::OtherBlocks { wanted, count, example }));
+            return Ok(Err(RuleBroken::OtherBlocks { wanted, count, example }));
         }
-        batch.guards.push(Guard::NothingNewIn(cidr, blocks));
-        batch.guards.extend(settings.pools.iter().map(|(revision, other)| unchanged(*revision, other)));
-        Ok(())
+        // What was carved out of a pool that was deleted by force lies in this one now.
+        let mut guards: Vec<Guard> = ledger.guard().into_iter().collect();
+        guards.extend(settings.pools.iter().map(|(revision, other)| unchanged(*revision, other)));
+        Ok(Ok(guards))
     }
 }
 

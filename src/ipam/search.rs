@@ -12,7 +12,7 @@ use super::config::AffinityRule;
 use super::draft::Draft;
 use super::error::Limit;
 use super::policy::Policy;
-use super::pools::Pool;
+use super::pools::{Ineligible, Pool};
 use super::{Block, Error, refusal};
 use crate::api::Affinity;
 use crate::datastore::{self, Datastore, Entry, Key, RoomOf, Want};
@@ -40,18 +40,23 @@ impl<D: Datastore> Search<'_, D> {
     pub(super) async fn find(&mut self, wanted: &Wanted) -> Result<Found, Error> {
         let choice = self.policy.choose(wanted.family, &wanted.choice)?;
         if choice.allowed.is_empty() {
-            return Err(refusal::no_usable_pool(self.policy, wanted, choice.refused));
+            return Err(refusal::no_usable_pool(self.policy, wanted, &choice.refused));
         }
         let area =
             |pool: Pool| Area { unusable: self.policy.unusable_in(&pool, wanted.usable.as_ref()), pool };
         let areas: Vec<Area> = choice.allowed.into_iter().map(area).collect();
         match wanted.address {
             Some(address) => self.exactly(&areas, wanted, address).await,
-            None => self.any(&areas, wanted).await,
+            None => self.any(&areas, wanted, &choice.refused).await,
         }
     }
 
-    async fn any(&mut self, areas: &[Area], wanted: &Wanted) -> Result<Found, Error> {
+    async fn any(
+        &mut self,
+        areas: &[Area],
+        wanted: &Wanted,
+        refused: &[(Pool, Ineligible)],
+    ) -> Result<Found, Error> {
         let me = self.policy.affinity();
         let mut damaged = None;
         if let Some(found) = self.drafted(areas, |block| block.affinity() == Some(&me)) {
@@ -114,7 +119,7 @@ impl<D: Datastore> Search<'_, D> {
             (true, true, true) => Some(Limit::Strict),
             (true, false, _) => None,
         };
-        Err(refusal::exhausted(self, areas, wanted, limit).await?)
+        Err(refusal::exhausted(self, areas, wanted, limit, refused).await?)
     }
 
     /// Whether the host has as many blocks as it may. Looks at names only, which tell where no claim is ever half-way.

@@ -40,6 +40,14 @@ pub enum SplitError {
         /// The prefix length of a part.
         part: u32,
     },
+    /// Something other than blocks was carved out of the pool, and names it.
+    #[error("{carved} is carved out of {cidr} for an IPAllocation, an IPClaim or a child pool")]
+    Carved {
+        /// The pool's range.
+        cidr: Cidr,
+        /// What is carved out of it.
+        carved: Cidr,
+    },
     /// A part's name is taken.
     #[error("there is a pool `{}` already", .0.escape_debug())]
     NameTaken(String),
@@ -70,8 +78,12 @@ impl<D: Datastore> Ipam<D> {
                 return perhaps_done.ok_or_else(|| SplitError::Missing(asked.to_owned()));
             };
             let cidr = pool.spec.cidr;
-            let read = self.store.read(&[Want::BlockCidrs(cidr)]).await.map_err(Error::from)?.pop();
-            let blocks = read.map(Answer::cidrs).unwrap_or_default();
+            let wants = [Want::BlockCidrs(cidr), Want::CarvedCidrs(cidr)];
+            let mut read = self.store.read(&wants).await.map_err(Error::from)?.into_iter().map(Answer::cidrs);
+            let (blocks, carved) = (read.next().unwrap_or_default(), read.next().unwrap_or_default());
+            if let Some(carved) = carved.first() {
+                return Err(SplitError::Carved { cidr, carved: *carved });
+            }
             let children = children(pool, parts, &blocks)?;
             let mut batch = Batch::default();
             batch.delete(Key::Pool(pool.name().to_owned()), *revision);

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::{Block, Config, Error, Finding, Ipam, audit, owner, pools};
-use crate::api::calico::IpamBlock;
+use crate::api::calico::{IpamBlock, IpamHandle};
 use crate::api::{Affinity, HandleId, HostName};
 use crate::clock::Timestamp;
-use crate::datastore::{self, Answer, Datastore, Entry, Key, Object, Revision, Want};
-use crate::net::{Cidr, Family};
+use crate::datastore::{
+    self, Answer, Collection, Derived, Entry, Inspect, Key, Object, Revision, Visit, Want,
+};
+use crate::net::Cidr;
 
 /// An address that is not free.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,17 +95,21 @@ pub struct Survey {
     pub nodes: BTreeSet<HostName>,
     /// What does not agree between objects.
     pub findings: Vec<Finding>,
+    /// What is derived from objects and does not agree with them.
+    pub derived: Vec<Derived>,
     /// Objects that could not be read, as the store says it.
     pub damaged: Vec<String>,
+    /// Blocks of which something could not be read: what others say of them cannot be judged.
+    pub unread: BTreeSet<Cidr>,
 }
 
-impl<D: Datastore> Ipam<D> {
-    /// Looks through the whole store. `now` judges what still cools down. What is damaged is reported, and the rest
-    /// looked at all the same.
+impl<D: Inspect> Ipam<D> {
+    /// Looks through the whole store. `now` judges what still cools down; `watch` is told of each block, with how many
+    /// there are. What is damaged is reported, and the rest looked at all the same.
     ///
     /// # Errors
     /// When the store itself cannot be read.
-    pub async fn survey(&mut self, now: Timestamp) -> Result<Survey, Error> {
+    pub async fn survey(&mut self, now: Timestamp, watch: &mut dyn FnMut(usize)) -> Result<Survey, Error> {
         let settings =
             self.store.read(&[Want::Settings]).await?.pop().map(Answer::settings).unwrap_or_default();
         let config = Config::effective(settings.configuration.as_ref().map(|(_, stored)| stored));
@@ -111,50 +117,105 @@ impl<D: Datastore> Ipam<D> {
         for (_, pool) in &settings.pools {
             survey.pools.push((pool.name().to_owned(), pool.spec.cidr, pools::is_enabled(pool)));
         }
-        let nodes = self.store.read(&[Want::Nodes]).await?.pop().map(Answer::objects).unwrap_or_default();
+        let nodes = self.all(Want::Nodes, &mut survey).await?.unwrap_or_default();
         survey.nodes.extend(nodes.into_iter().filter_map(|entry| match entry.key {
             Key::Node(name) => Some(name),
             _ => None,
         }));
-        let blocks = self.all_blocks(&mut survey).await?;
-        for entry in &blocks {
-            if let Object::Block(wire) = &entry.object {
-                survey.look_at((**wire).clone(), &config, now);
+        let mut blocks = BTreeMap::new();
+        let mut visit = |Visit { cidr, total, block }: Visit| {
+            watch(total);
+            match block {
+                Ok(block) => {
+                    survey.look_at(block.clone(), &config, now);
+                    blocks.insert(cidr, block);
+                }
+                Err(error) => {
+                    survey.damaged.push(error.to_string());
+                    survey.unread.insert(cidr);
+                }
             }
-        }
-        let affinities = self.all(Want::AllAffinities, &mut survey).await?;
-        let handles = self.all(Want::AllHandles, &mut survey).await?;
+        };
+        self.store.each_block(&mut visit).await?;
+        let affinities = self.affinities(&blocks, &mut survey).await?;
+        let handles = self.all_handles(&blocks, &mut survey).await?;
         survey.find_leaked(&handles);
-        let objects = blocks.into_iter().chain(affinities).chain(handles);
-        survey.findings = audit(objects.map(|entry| (entry.key, entry.object)));
+        let blocks =
+            blocks.into_iter().map(|(cidr, block)| (Key::Block(cidr), Object::Block(Box::new(block))));
+        let mut carved = Vec::new();
+        for collection in [Collection::Carved, Collection::Allocations, Collection::Claims] {
+            carved.extend(self.all(Want::All(collection), &mut survey).await?.unwrap_or_default());
+        }
+        let pools = settings.pools.into_iter();
+        let pools = pools.map(|(_, pool)| (Key::Pool(pool.name().to_owned()), Object::from(pool)));
+        let others =
+            affinities.into_iter().chain(handles).chain(carved).map(|entry| (entry.key, entry.object));
+        let others = others.chain(pools);
+        survey.findings = audit(blocks.chain(others));
+        survey.drop_hearsay();
+        match self.store.derived().await {
+            Ok(derived) => survey.derived = derived,
+            Err(error) => survey.note_damage(error)?,
+        }
         Ok(survey)
     }
 
-    async fn all(&mut self, want: Want, survey: &mut Survey) -> Result<Vec<Entry>, Error> {
+    /// Everything of a kind; `None`: some of it is damaged.
+    async fn all(&mut self, want: Want, survey: &mut Survey) -> Result<Option<Vec<Entry>>, Error> {
         match self.store.read(&[want]).await {
-            Ok(mut answers) => Ok(answers.pop().map(Answer::objects).unwrap_or_default()),
-            Err(error) => survey.note_damage(error).map(|()| Vec::new()),
+            Ok(mut answers) => Ok(answers.pop().map(Answer::objects)),
+            Err(error) => survey.note_damage(error).map(|()| None),
         }
     }
 
-    /// Every block that can be read: all at once, or, when one is damaged, one by one.
-    async fn all_blocks(&mut self, survey: &mut Survey) -> Result<Vec<Entry>, Error> {
-        match self.store.read(&[Want::AllBlocks]).await {
+    /// All records of affinities; where one is damaged, those of the blocks that could be read, one by one.
+    async fn affinities(
+        &mut self,
+        blocks: &BTreeMap<Cidr, IpamBlock>,
+        survey: &mut Survey,
+    ) -> Result<Vec<Entry>, Error> {
+        match self.store.read(&[Want::AllAffinities]).await {
             Ok(mut answers) => return Ok(answers.pop().map(Answer::objects).unwrap_or_default()),
             Err(datastore::Error::Damaged { .. }) => {}
             Err(error) => return Err(error.into()),
         }
-        let everything = Family::BOTH.into_iter().filter_map(|family| Cidr::containing(family.address(0), 0));
-        let wants: Vec<_> = everything.map(Want::BlockCidrs).collect();
-        let cidrs = self.store.read(&wants).await?.into_iter().flat_map(Answer::cidrs);
-        let mut blocks = Vec::new();
-        for cidr in cidrs.collect::<Vec<_>>() {
-            match self.store.read(&[Want::Object(Key::Block(cidr))]).await {
-                Ok(mut answers) => blocks.extend(answers.pop().and_then(Answer::object)),
-                Err(error) => survey.note_damage(error)?,
+        let mut records = Vec::new();
+        for (cidr, block) in blocks {
+            let Some(owner) = &block.affinity else { continue };
+            match self.store.read(&[Want::Object(Key::Affinity(owner.clone(), *cidr))]).await {
+                Ok(mut answers) => records.extend(answers.pop().and_then(Answer::object)),
+                Err(error) => {
+                    survey.note_damage(error)?;
+                    survey.unread.insert(*cidr);
+                }
             }
         }
-        Ok(blocks)
+        Ok(records)
+    }
+
+    /// All handles. Where they are counted in the blocks and one of those is damaged, those of the others.
+    async fn all_handles(
+        &mut self,
+        blocks: &BTreeMap<Cidr, IpamBlock>,
+        survey: &mut Survey,
+    ) -> Result<Vec<Entry>, Error> {
+        match self.store.read(&[Want::AllHandles]).await {
+            Ok(mut answers) => return Ok(answers.pop().map(Answer::objects).unwrap_or_default()),
+            Err(datastore::Error::Damaged { .. }) if !survey.unread.is_empty() => {}
+            Err(error) => survey.note_damage(error)?,
+        }
+        let mut counted: BTreeMap<HandleId, IpamHandle> = BTreeMap::new();
+        for fact in survey.addresses.iter().filter(|fact| blocks.contains_key(&fact.block)) {
+            if let Some(id) = fact.handle.clone().and_then(|handle| HandleId::new(handle).ok()) {
+                *counted.entry(id).or_default().block.entry(fact.block).or_default() += 1;
+            }
+        }
+        let entry = |(id, handle): (HandleId, IpamHandle)| Entry {
+            key: Key::Handle(id),
+            revision: Revision(0),
+            object: handle.into(),
+        };
+        Ok(counted.into_iter().map(entry).collect())
     }
 }
 
@@ -177,13 +238,34 @@ impl Survey {
         }
     }
 
-    /// Handles that name no block in which they have an address.
+    /// What refers to a block that could not be read may be right.
+    fn drop_hearsay(&mut self) {
+        let unread = &self.unread;
+        self.findings.retain(|finding| match finding {
+            Finding::Overcounted { block, .. }
+            | Finding::StaleAffinity { block, .. }
+            | Finding::UnrecordedAffinity { block, .. }
+            | Finding::UnconfirmedAffinity { block, .. } => !unread.contains(block),
+            Finding::DamagedBlock { .. }
+            | Finding::OverlappingBlocks { .. }
+            | Finding::UnindexedAddress { .. }
+            | Finding::CarvedTwice { .. }
+            | Finding::CarvedForNobody { .. }
+            | Finding::NotCarved { .. }
+            | Finding::UnboundClaim { .. } => true,
+        });
+    }
+
+    /// Handles that name no block in which they have an address, nor one that could not be read.
     fn find_leaked(&mut self, handles: &[Entry]) {
         let named = |fact: &'_ AddressFact| Some((fact.handle.clone()?, fact.block));
         let held: BTreeSet<(String, Cidr)> = self.addresses.iter().filter_map(named).collect();
         for entry in handles {
             if let (Key::Handle(id), Object::Handle(handle)) = (&entry.key, &entry.object)
-                && !handle.block.keys().any(|block| held.contains(&(id.to_string(), *block)))
+                && !handle
+                    .block
+                    .keys()
+                    .any(|block| self.unread.contains(block) || held.contains(&(id.to_string(), *block)))
             {
                 self.leaked_handles.push((id.clone(), entry.revision));
             }

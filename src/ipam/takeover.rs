@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use super::assign::Assign;
 use super::attempt::{Attempts, Next};
 use super::draft::Draft;
+use super::ledger::Ledger;
 use super::owner::{Attachment, Owner};
 use super::policy::Policy;
 use super::pools::Pool;
@@ -151,6 +152,13 @@ impl<D: Datastore> Ipam<D> {
         draft: &mut Draft,
         cidr: Cidr,
     ) -> Result<(), Error> {
+        // What is carved out for others is nobody's block; host-local's address in it is given out by neither.
+        let pool = policy.pool_of(cidr).map_or(cidr, |pool| pool.spec.cidr);
+        let ledger = Ledger::of(&mut self.store, pool, cidr).await?;
+        if !ledger.is_free(cidr) {
+            return Ok(());
+        }
+        draft.lies_in(ledger.enclosing());
         let me = policy.affinity();
         let wants = [Want::Affinities(me.clone()), Want::Object(Key::Affinity(me.clone(), cidr))];
         let mut answers = self.store.read(&wants).await?.into_iter();

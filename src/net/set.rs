@@ -92,26 +92,29 @@ impl AddrSet {
     /// The set of all addresses of `cidr` that are not in this one.
     #[must_use]
     pub fn complement_in(&self, cidr: Cidr) -> AddrSet {
-        let (family, last) = (cidr.family(), cidr.last_bits());
-        let mut free = AddrSet::new();
-        let mut next = Some(cidr.first_bits());
-        for &(f, begin, end) in &self.ranges {
-            let Some(from) = next else { break };
-            if f != family || end < from {
-                continue;
+        let family = cidr.family();
+        AddrSet { ranges: self.gaps_in(cidr).map(|(first, last)| (family, first, last)).collect() }
+    }
+
+    /// The runs of addresses of `cidr` that are not in the set, ascending, each by the bits of its first and its last.
+    pub fn gaps_in(&self, cidr: Cidr) -> impl Iterator<Item = (u128, u128)> {
+        let (family, first, last) = (cidr.family(), cidr.first_bits(), cidr.last_bits());
+        let start = self.ranges.partition_point(|&(f, _, end)| (f, end) < (family, first));
+        let mut inside = self.ranges[start..].iter().take_while(move |&&(f, b, _)| (f, b) <= (family, last));
+        let mut next = Some(first);
+        std::iter::from_fn(move || {
+            loop {
+                let from = next?;
+                let Some(&(_, begin, end)) = inside.next() else {
+                    next = None;
+                    return Some((from, last));
+                };
+                next = end.checked_add(1).filter(|&after| after <= last);
+                if begin > from {
+                    return Some((from, begin - 1));
+                }
             }
-            if begin > last {
-                break;
-            }
-            if begin > from {
-                free.ranges.push((family, from, begin - 1));
-            }
-            next = end.checked_add(1);
-        }
-        if let Some(from) = next.filter(|&from| from <= last) {
-            free.ranges.push((family, from, last));
-        }
-        free
+        })
     }
 
     /// Adds all of `other`.
@@ -184,6 +187,14 @@ mod tests {
                 prop_assert_eq!(set.covers(net), inside == 8);
                 prop_assert_eq!(set.overlaps(net), inside > 0);
                 prop_assert_eq!(set.complement_in(net).count_in(net), 8 - inside as u128);
+                for (from, to) in set.gaps_in(net) {
+                    let is_free = |address: u128| !naive.contains(&u8::try_from(address).expect("small"));
+                    prop_assert!((from..=to).all(is_free));
+                    let ends = [net.first_bits().checked_sub(1), net.last_bits().checked_add(1)];
+                    for beside in [from.checked_sub(1), to.checked_add(1)] {
+                        prop_assert!(ends.contains(&beside) || beside.is_some_and(|b| !is_free(b)));
+                    }
+                }
             }
         }
     }

@@ -13,17 +13,19 @@ use host_affine::api::calico::{
     AffinityState, BlockAffinity, IpReservation, IpReservationSpec, IpamBlock, IpamConfiguration,
     IpamConfigurationSpec, IpamHandle, Node, NodeSpec,
 };
+use host_affine::api::milo::PoolExtras;
 use host_affine::api::{Affinity, HandleId, ObjectMeta};
 use host_affine::clock::Timestamp;
 use host_affine::datastore::{
-    Answer, Batch, Commit, Datastore, Entry, Guard, Key, Object, Revision, RoomHint, RoomOf, Takeover, Want,
+    Answer, Batch, Collection, Commit, Datastore, Entry, Guard, Key, MachinesOf, Object, Revision, RoomHint,
+    RoomOf, Takeover, Want,
 };
 use host_affine::net::Cidr;
 
 use backends::{Backend, Between, InFiles, InMemory};
 use things::{
-    apply, ask, attribute, block, cidr, commit, get, handle, holding, host, objects, owner, plain, pool,
-    pool_key, refused, revision,
+    allocation, apply, ask, attribute, block, carved, cidr, claim, commit, get, handle, holding, host,
+    machine, objects, of_project, owner, plain, pool, pool_key, refused, revision,
 };
 
 macro_rules! contract {
@@ -68,6 +70,15 @@ fn what_was_created_is_read(backend: &mut impl Backend) {
         (
             Key::Takeover("net".to_owned()),
             Takeover { network: "net".to_owned(), directory: "/d".to_owned(), modified: u64::MAX }.into(),
+        ),
+        (Key::Carved(cidr("10.0.1.0/24")), carved("a").into()),
+        (Key::PoolExtras("a/b ü".to_owned()), PoolExtras::default().into()),
+        (Key::Allocation(of_project("p/1", "web")), allocation("web").into()),
+        (Key::Claim(of_project("default", "web")), claim("web").into()),
+        (Key::Machine(handle("net.vmi.prod.db")), machine("db").into()),
+        (
+            Key::MachinesOf(handle("net.c1")),
+            MachinesOf { machines: [handle("net.vmi.prod.db")].into() }.into(),
         ),
     ];
     for (key, _) in &objects {
@@ -235,6 +246,8 @@ fn a_guard_refuses_a_new_block_that_was_not_seen(backend: &mut impl Backend) {
             batch.guards.push(guard);
         }
     };
+    apply(store, |batch| batch.create(Key::Carved(cidr("10.2.0.0/24")), carved("a")));
+    assert_eq!(refused(store, claim("10.2.0.64/26", &[])), [Key::Carved(cidr("10.2.0.0/24"))]);
     let of = |range: &str| Key::Block(cidr(range));
     assert_eq!(refused(store, claim("10.0.0.0/16", &["10.0.0.0/30"])), [of("10.0.0.8/29")]);
     assert_eq!(refused(store, claim("10.0.0.12/30", &[])), [of("10.0.0.8/29")], "an overlap from above");
@@ -293,6 +306,17 @@ fn lists_are_in_the_order_of_their_keys(backend: &mut impl Backend) {
             batch.create(Key::Block(cidr(range)), block(range, "n9"));
         });
     }
+    for name in ["x", "a/b", "a"] {
+        let machine = machine(name);
+        apply(backend.store(), |batch| batch.create(Key::Machine(handle(&name.replace('/', "_"))), machine));
+    }
+    for (project, name) in [("b", "a"), ("a", "b"), ("a", "a"), ("../b", "a")] {
+        let key = Key::Allocation(of_project(project, name));
+        apply(backend.store(), |batch| batch.create(key, allocation(name)));
+    }
+    for range in ["10.9.0.0/24", "10.10.0.0/24", "9.0.0.0/8"] {
+        apply(backend.store(), |batch| batch.create(Key::Carved(cidr(range)), carved(range)));
+    }
     for name in ["b", "a", "B", "a-1"] {
         apply(backend.store(), |batch| {
             batch.create(Key::Node(host(name)), Node::new(name, NodeSpec::default()));
@@ -306,6 +330,9 @@ fn lists_are_in_the_order_of_their_keys(backend: &mut impl Backend) {
         Want::AllBlocks,
         Want::Blocks(cidr("10.0.0.0/24")),
         Want::Nodes,
+        Want::All(Collection::Carved),
+        Want::All(Collection::Machines),
+        Want::All(Collection::Allocations),
     ] {
         let keys: Vec<Key> = objects(store, want.clone()).into_iter().map(|entry| entry.key).collect();
         assert!(keys.is_sorted() && keys.len() >= 3, "{want:?}: {keys:?}");
@@ -313,6 +340,9 @@ fn lists_are_in_the_order_of_their_keys(backend: &mut impl Backend) {
     let cidrs = ask(store, Want::BlockCidrs(cidr("10.0.0.0/8"))).cidrs();
     assert_eq!(cidrs, [cidr("10.0.0.4/30"), cidr("10.0.0.16/30"), cidr("10.0.0.128/30")]);
     assert_eq!(ask(store, Want::BlockCidrs(cidr("11.0.0.0/8"))).cidrs(), []);
+    let carved = ask(store, Want::CarvedCidrs(cidr("10.0.0.0/8"))).cidrs();
+    assert_eq!(carved, [cidr("10.9.0.0/24"), cidr("10.10.0.0/24")]);
+    assert_eq!(ask(store, Want::CarvedCidrs(cidr("10.9.0.7/32"))).cidrs(), [cidr("10.9.0.0/24")]);
 }
 
 fn blocks_with_room_are_found(backend: &mut impl Backend) {

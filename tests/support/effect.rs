@@ -102,6 +102,10 @@ fn sees(want: &Want, key: &Key, comes_or_goes: bool, state: &Memory) -> bool {
         }
         Want::AllAffinities => matches!(key, Key::Affinity(..)),
         Want::BlockCidrs(network) => comes_or_goes && block_in(*network),
+        Want::CarvedCidrs(network) => {
+            comes_or_goes && matches!(key, Key::Carved(cidr) if cidr.overlaps(*network))
+        }
+        Want::All(collection) => collection.has(key),
         Want::Blocks(network) => block_in(*network),
         Want::AllBlocks => matches!(key, Key::Block(_)),
         Want::AllHandles => matches!(key, Key::Handle(_)),
@@ -119,7 +123,7 @@ fn rests_on(guard: &Guard, key: &Key, comes_or_goes: bool) -> bool {
     match guard {
         Guard::Unchanged(guarded, _) => guarded == key,
         Guard::NothingNewIn(network, _) => {
-            comes_or_goes && matches!(key, Key::Block(cidr) if cidr.overlaps(*network))
+            comes_or_goes && matches!(key, Key::Block(cidr) | Key::Carved(cidr) if cidr.overlaps(*network))
         }
     }
 }

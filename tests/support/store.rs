@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use host_affine::api::calico::{IpamBlock, IpamConfiguration, IpamConfigurationSpec};
+use host_affine::clock::{Clock as _, SystemClock};
 use host_affine::datastore::file::{Access, Durability, FileStore, IfAbsent, Options};
 use host_affine::datastore::{Answer, Batch, Commit, Datastore as _, Entry, Key, Want, run_in_place};
 use host_affine::ipam::{Block, Finding, HOST_ADDRESS_HANDLE, Ipam, Usage, audit, noted, owner_key};
@@ -73,7 +74,8 @@ impl View {
     pub(crate) fn of(path: &Path) -> View {
         let Some(store) = open(path, Access::Read, IfAbsent::None) else { return View::default() };
         let mut ipam = Ipam::new(store);
-        let usage = run_in_place(ipam.usage()).unwrap_or_else(|error| panic!("no usage: {error}"));
+        let usage =
+            run_in_place(ipam.usage(SystemClock.now())).unwrap_or_else(|error| panic!("no usage: {error}"));
         let wants = [Want::AllBlocks, Want::AllHandles, Want::AllAffinities];
         let answers = run_in_place(ipam.store_mut().read(&wants)).unwrap_or_else(|error| panic!("{error}"));
         let entries: Vec<Entry> = answers.into_iter().flat_map(Answer::objects).collect();

@@ -14,6 +14,8 @@ pub static IPAM_CONFIGURATION: Schema = Schema {
     kind: "IPAMConfiguration",
     doc: "Global options of address management. There is one, named `default`; without it every option has its default.",
     naming: Naming::Singleton("default"),
+    namespace: None,
+    status: &[],
     spec: &[
         field(
             "strictAffinity",
@@ -54,6 +56,8 @@ pub static IP_POOL: Schema = Schema {
     kind: "IPPool",
     doc: "A range that addresses come from, cut into blocks that are affine to hosts. Pools do not overlap.",
     naming: Naming::DnsSubdomain,
+    namespace: None,
+    status: &[],
     spec: &[
         Field {
             name: "cidr",
@@ -111,6 +115,8 @@ pub static IP_RESERVATION: Schema = Schema {
     kind: "IPReservation",
     doc: "Addresses that are never handed out automatically. They can still be asked for, and allocations that exist stay.",
     naming: Naming::DnsSubdomain,
+    namespace: None,
+    status: &[],
     spec: &[field(
         "reservedCIDRs",
         Type::List { of: &Type::CidrOrAddress, most: usize::MAX, unique: true },
@@ -125,6 +131,8 @@ pub static NODE: Schema = Schema {
     kind: "Node",
     doc: "A host. Its labels decide which pools serve it; a host without a Node has no labels.",
     naming: Naming::Host,
+    namespace: None,
+    status: &[],
     spec: &[Field {
         name: "*",
         of: Type::Any,
@@ -160,5 +168,10 @@ pub static METADATA: [Field; 14] = [
     field("managedFields", Type::Any, "", "Kept for other programs."),
     field("ownerReferences", Type::Any, "", "Kept for other programs."),
     field("selfLink", Type::Any, "", "Kept for other programs."),
-    field("namespace", Type::Any, "", "Not for these kinds: they are in no namespace."),
+    field(
+        "namespace",
+        Type::Any,
+        "",
+        "For IPAllocation and IPClaim alone, which are in `default`; may be left out.",
+    ),
 ];

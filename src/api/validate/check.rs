@@ -55,9 +55,18 @@ impl Checker {
         let path = Path::root().key("metadata");
         let named = metadata.get("name").and_then(Value::as_str);
         if let Some(namespace) = metadata.get("namespace").filter(|namespace| !namespace.is_null()) {
-            let reason =
-                format!("is {}, but {} is not namespaced; leave it out", describe(namespace), self.kind);
-            self.refuse(&path.key("namespace"), reason);
+            let (found, kind) = (describe(namespace), self.kind);
+            match schema.namespace {
+                None => {
+                    let reason = format!("is {found}, but {kind} is not namespaced; leave it out");
+                    self.refuse(&path.key("namespace"), reason);
+                }
+                Some(only) if namespace.as_str() != Some(only) => {
+                    let reason = format!("is {found}; every {kind} is in `{only}`: leave it out");
+                    self.refuse(&path.key("namespace"), reason);
+                }
+                Some(_) => {}
+            }
         }
         self.value(&Type::Object(&METADATA), metadata, &path);
         match named {
@@ -99,7 +108,7 @@ impl Checker {
         }
         match expected {
             Type::Any => {}
-            Type::Object(fields) => self.object(fields, value, path),
+            Type::Object(fields) | Type::Named(_, fields) => self.object(fields, value, path),
             Type::List { of, most, unique } => self.list(of, *most, *unique, value, path),
             Type::Texts => self.texts(value, path),
             _ => {
@@ -126,7 +135,9 @@ impl Checker {
                 }
             }
         }
-        for field in fields.iter().filter(|field| field.required && field.name != "name") {
+        // That the object itself has a name is looked at with the name.
+        let is_metadata = std::ptr::eq(fields, METADATA.as_slice());
+        for field in fields.iter().filter(|field| field.required && !(is_metadata && field.name == "name")) {
             if members.get(field.name).is_none_or(Value::is_null) {
                 self.refuse(&path.key(field.name), "is missing");
             }
@@ -199,12 +210,16 @@ fn scalar(expected: &Type, value: &Value) -> Option<String> {
             }
             _ => refuse("a CIDR such as \"10.0.0.0/16\"".to_owned()),
         },
+        Type::CidrMasked => match value.as_str() {
+            Some(text) if text.len() <= CIDR_LENGTH_MAX && Cidr::parse_masking(text).is_ok() => None,
+            _ => refuse("a CIDR such as \"10.0.0.0/16\"".to_owned()),
+        },
         Type::CidrOrAddress => match value.as_str().map(str::trim) {
             Some(text) if parse_address(text).is_some() || text.parse::<Cidr>().is_ok() => None,
             Some(text) if text.len() <= CIDR_LENGTH_MAX => refuse(cidr_meant(text)),
             _ => refuse("a CIDR or an address, such as \"10.0.0.0/28\" or \"10.0.0.1\"".to_owned()),
         },
-        Type::Any | Type::Object(_) | Type::List { .. } | Type::Texts => None,
+        Type::Any | Type::Object(_) | Type::Named(..) | Type::List { .. } | Type::Texts => None,
     }
 }
 
@@ -243,7 +258,7 @@ fn describe(value: &Value) -> String {
     }
 }
 
-fn is_dns_subdomain(name: &str) -> bool {
+pub(super) fn is_dns_subdomain(name: &str) -> bool {
     let label = |label: &str| {
         let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
         ends(label.chars().next())

@@ -16,16 +16,7 @@ pub(super) fn check(spec: &IpPoolSpec, problems: &mut Vec<Problem>) {
 
 fn check_range(spec: &IpPoolSpec, problems: &mut Vec<Problem>) {
     let cidr = spec.cidr;
-    let link_local = match cidr.family() {
-        Family::V4 => "169.254.0.0/16",
-        Family::V6 => "fe80::/10",
-    };
-    if link_local.parse::<Cidr>().is_ok_and(|range| range.overlaps(cidr)) {
-        problems.push(Problem::spec(
-            "cidr",
-            format!("is {cidr}, which overlaps the link-local range {link_local}"),
-        ));
-    }
+    check_link_local(cidr, problems);
     let (least, most) = match cidr.family() {
         Family::V4 => (20, 32),
         Family::V6 => (116, 128),
@@ -42,6 +33,20 @@ fn check_range(spec: &IpPoolSpec, problems: &mut Vec<Problem>) {
             cidr.prefix()
         );
         problems.push(Problem::spec("blockSize", reason));
+    }
+}
+
+/// Link-local addresses are every interface's own.
+pub(super) fn check_link_local(cidr: Cidr, problems: &mut Vec<Problem>) {
+    let link_local = match cidr.family() {
+        Family::V4 => "169.254.0.0/16",
+        Family::V6 => "fe80::/10",
+    };
+    if link_local.parse::<Cidr>().is_ok_and(|range| range.overlaps(cidr)) {
+        problems.push(Problem::spec(
+            "cidr",
+            format!("is {cidr}, which overlaps the link-local range {link_local}"),
+        ));
     }
 }
 

@@ -7,6 +7,7 @@ mod check;
 mod ip_pool;
 mod ip_reservation;
 mod ipam_configuration;
+pub mod milo;
 mod path;
 
 use std::fmt;
@@ -37,9 +38,14 @@ impl Problem {
     }
 
     /// A problem of a field of the specification.
-    pub(super) fn spec(field: &str, reason: impl Into<String>) -> Self {
+    pub fn spec(field: &str, reason: impl Into<String>) -> Self {
         Self::new(Path::root().key("spec").key(field), reason)
     }
+}
+
+/// Where an annotation stands.
+pub(super) fn annotation(name: &str) -> Path {
+    Path::root().key("metadata").key("annotations").key(name)
 }
 
 impl fmt::Display for Problem {
@@ -54,10 +60,18 @@ impl fmt::Display for Problem {
 /// Everything that is wrong with an object by itself; nothing, when it may be stored.
 #[must_use]
 pub fn check_object(schema: &Schema, object: &Value) -> Vec<Problem> {
+    let is_milo = schema.api_version == super::milo::API_VERSION;
     let mut problems = check::check(schema, object);
+    if is_milo {
+        milo::name_generations(schema, &mut problems);
+    }
     // What follows reads the specification as what it is declared to be.
     if problems.is_empty() {
-        check_meaning(schema, object, &mut problems);
+        if is_milo {
+            milo::check(schema, object, &mut problems);
+        } else {
+            check_meaning(schema, object, &mut problems);
+        }
     }
     problems
 }

@@ -12,7 +12,7 @@ use super::super::liveness::{self, Life, Witness};
 use super::super::render::{self, Format, counted, printable};
 use super::super::{Answer, Context, Outcome};
 use super::{report, write};
-use crate::datastore::run_in_place;
+use crate::datastore::{Derived, Inspect as _, run_in_place};
 use crate::ipam::{AddressFact, Finding, Survey, owner_key};
 
 /// How many hosts are listed, those with the most addresses first.
@@ -51,7 +51,7 @@ pub(in crate::cli) fn run(
         repair(context, &mut repaired)?
     } else {
         let (mut ipam, note) = context.open_to_read()?;
-        (run_in_place(ipam.survey(context.clock.now()))?, note)
+        (context.survey(&mut ipam)?, note)
     };
     let problems = problems(&survey, &witness);
     let store = context.locate()?.path.display().to_string();
@@ -77,15 +77,17 @@ pub(in crate::cli) fn run(
 }
 
 /// Mends what can be, and looks again.
-fn repair(context: &Context<'_>, repaired: &mut String) -> Result<(Survey, Option<String>), Error> {
+fn repair(context: &mut Context<'_>, repaired: &mut String) -> Result<(Survey, Option<String>), Error> {
     let (mut ipam, note) = context.open_to_change()?;
-    let now = context.clock.now();
-    for finding in run_in_place(ipam.survey(now))?.findings {
+    for done in run_in_place(ipam.store_mut().rebuild())? {
+        let _ = writeln!(repaired, "Repaired: {done}");
+    }
+    for finding in context.survey(&mut ipam)?.findings {
         if run_in_place(ipam.repair(&finding))? {
             let _ = writeln!(repaired, "Repaired: {finding}");
         }
     }
-    let survey = run_in_place(ipam.survey(now))?;
+    let survey = context.survey(&mut ipam)?;
     write::settle(&mut ipam);
     Ok((survey, note))
 }
@@ -95,9 +97,14 @@ fn problems(survey: &Survey, witness: &Witness) -> Vec<Problem> {
     problems.extend(survey.damaged.iter().map(|text| Problem::new("damaged", text.clone())));
     problems
         .extend(survey.findings.iter().map(|finding| Problem::new(kind_of(finding), finding.to_string())));
+    problems.extend(
+        survey.derived.iter().map(|derived| Problem::new(kind_of_derived(derived), derived.to_string())),
+    );
     for fact in survey.addresses.iter().filter(|fact| !fact.is_cooling) {
         if let Life::Dead(why) = witness.life(fact) {
             problems.push(leaked(fact, &why));
+        } else if fact.handle.is_none() && !fact.is_host_reserved {
+            problems.push(unowned(fact));
         }
     }
     if let Witness::Inventory(inventory) = witness {
@@ -137,11 +144,37 @@ const fn kind_of(finding: &Finding) -> &'static str {
         Finding::UnconfirmedAffinity { .. } => "unconfirmedAffinity",
         Finding::UnrecordedAffinity { .. } => "unrecordedAffinity",
         Finding::StaleAffinity { .. } => "staleAffinity",
+        Finding::CarvedTwice { .. } => "carvedTwice",
+        Finding::CarvedForNobody { .. } => "carvedForNobody",
+        Finding::NotCarved { .. } => "notCarved",
+        Finding::UnboundClaim { .. } => "unboundClaim",
+    }
+}
+
+const fn kind_of_derived(derived: &Derived) -> &'static str {
+    match derived {
+        Derived::LostHandle { .. } => "lostHandle",
+        Derived::StrayHandle { .. } => "strayHandle",
+        Derived::Unusable { .. } => "unusable",
     }
 }
 
 fn leaked(fact: &AddressFact, why: &str) -> Problem {
-    let mut problem = Problem::new("leaked", format!("{} leaked: {why}; {}", fact.address, whose(fact)));
+    about("leaked", fact, format!("{} leaked: {why}; {}", fact.address, whose(fact)))
+}
+
+fn unowned(fact: &AddressFact) -> Problem {
+    let text = format!(
+        "{} is assigned without a handle: no DEL frees it, only `ipam release --ip`; {}",
+        fact.address,
+        whose(fact)
+    );
+    about("withoutHandle", fact, text)
+}
+
+/// A problem of one address.
+fn about(kind: &'static str, fact: &AddressFact, text: String) -> Problem {
+    let mut problem = Problem::new(kind, text);
     problem.fields.insert("ip".into(), fact.address.to_string().into());
     problem.fields.insert("block".into(), fact.block.to_string().into());
     for (key, value) in [

@@ -11,24 +11,25 @@ use super::super::render::{percent, printable};
 use super::super::{Answer, Context};
 use super::apply::LAST_APPLIED;
 use super::get::{self, Selection};
-use crate::datastore::run_in_place;
-use crate::ipam::{BlockUsage, Ipam, Usage};
+use super::show::{damage, warnings};
+use crate::ipam::{BlockUsage, Census, Ipam, Usage};
 
 /// Serves it.
-pub(in crate::cli) fn run(context: &Context<'_>, args: &Describe) -> Result<Answer, Error> {
+pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Describe) -> Result<Answer, Error> {
     let selection = Selection::parse(&args.kind, &args.names)?;
     let (ipam, note) = context.open_to_read()?;
     let mut store = ipam.into_store();
     let found = get::read(&mut store, &selection)?;
     let mut ipam = Ipam::new(store);
-    let usage = match selection.kind {
-        Kind::IpPool | Kind::Node => run_in_place(ipam.usage())?,
-        _ => Usage::default(),
+    let census = match selection.kind {
+        Kind::IpPool | Kind::Node => context.count(&mut ipam)?,
+        _ => Census::default(),
     };
     drop(ipam);
-    let texts: Vec<_> = found.iter().map(|one| describe(selection.kind, one, &usage)).collect();
+    let texts: Vec<_> = found.iter().map(|one| describe(selection.kind, one, &census.usage)).collect();
     let mut answer = get::answer_about(&selection, &found, note);
     answer.data = texts.join("\n\n");
+    answer.notes.extend(warnings(&damage(&census)));
     Ok(answer)
 }
 

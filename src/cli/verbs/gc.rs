@@ -22,7 +22,7 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Gc) -> Result<Answer
     let witness = Witness::of(context, None)?;
     let (mut ipam, note) = context.open_to_change()?;
     let now = context.clock.now();
-    let survey = run_in_place(ipam.survey(now))?;
+    let survey = context.survey(&mut ipam)?;
     let mut answer = Answer { notes: note.into_iter().collect(), ..Answer::default() };
     answer.notes.extend(survey.damaged.iter().map(|damage| format!("warning: {damage}")));
     let is_dead =

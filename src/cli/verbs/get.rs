@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::args::Get;
 use super::super::error::Error;
+use super::super::filter::Filter;
 use super::super::kinds::{self, Kind};
 use super::super::render::{self, Format};
 use super::super::store::Store;
@@ -33,9 +34,14 @@ impl Selection {
 /// Serves it.
 pub(in crate::cli) fn run(context: &Context<'_>, args: &Get) -> Result<Answer, Error> {
     let selection = Selection::parse(&args.kind, &args.names)?;
+    let filter = Filter::parse(selection.kind, args.selector.as_deref(), args.field_selector.as_deref())?;
     let (ipam, note) = context.open_to_read()?;
-    let found = read(&mut ipam.into_store(), &selection)?;
+    let mut found = read(&mut ipam.into_store(), &selection)?;
+    found.retain(|resource| filter.matches(resource));
     let mut answer = answer_about(&selection, &found, note);
+    if found.is_empty() && !filter.is_empty() && answer.outcome == Outcome::No {
+        answer.notes = vec![format!("note: no {} match", selection.kind.info().plural)];
+    }
     answer.data = print(context.format, &selection, found);
     Ok(answer)
 }

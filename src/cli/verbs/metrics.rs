@@ -1,4 +1,6 @@
-//! `ipam metrics`: counts for Prometheus, in its text format.
+//! `ipam metrics`: counts for Prometheus, as OpenMetrics text.
+//!
+//! What a node exporter's textfile directory takes is an older format, in which the lines that are new are comments.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,15 +10,15 @@ use serde_json::json;
 use super::super::error::Error;
 use super::super::render::{self, Format, count};
 use super::super::{Answer, Context};
-use crate::datastore::run_in_place;
-use crate::ipam::Usage;
+use super::show::{damage, warnings};
+use crate::ipam::Census;
 
 /// Serves it.
-pub(in crate::cli) fn run(context: &Context<'_>) -> Result<Answer, Error> {
+pub(in crate::cli) fn run(context: &mut Context<'_>) -> Result<Answer, Error> {
     let (mut ipam, note) = context.open_to_read()?;
-    let usage = run_in_place(ipam.usage())?;
+    let census = context.count(&mut ipam)?;
     drop(ipam);
-    let samples = samples(&usage);
+    let samples = samples(&census);
     let data = match context.format {
         Format::Json | Format::Yaml => {
             let listed = samples.iter().map(|sample| {
@@ -28,7 +30,7 @@ pub(in crate::cli) fn run(context: &Context<'_>) -> Result<Answer, Error> {
         }
         _ => text(&samples),
     };
-    Ok(Answer { data, notes: note.into_iter().collect(), ..Answer::default() })
+    Ok(Answer::with_notes(data, note.into_iter().chain(warnings(&damage(&census)))))
 }
 
 struct Sample {
@@ -37,15 +39,38 @@ struct Sample {
     value: u128,
 }
 
-/// The metrics, and what each counts.
-const HELP: [(&str, &str); 4] = [
-    ("host_affine_pool_addresses", "Addresses of a pool, by what they are: in use, reserved or free."),
-    ("host_affine_pool_blocks", "Blocks of a pool that exist."),
-    ("host_affine_host_blocks", "Blocks that are affine to a host."),
-    ("host_affine_host_borrowed_addresses", "Addresses that a host uses from blocks of others."),
-];
+/// A metric family. Its name ends with its unit.
+struct Family {
+    name: &'static str,
+    unit: &'static str,
+    help: &'static str,
+}
 
-fn samples(usage: &Usage) -> Vec<Sample> {
+const POOL_ADDRESSES: Family = Family {
+    name: "host_affine_pool_addresses",
+    unit: "addresses",
+    help: "Addresses of a pool, by what they are: in use, reserved or free.",
+};
+const POOL_BLOCKS: Family =
+    Family { name: "host_affine_pool_blocks", unit: "blocks", help: "Blocks of a pool that exist." };
+const HOST_BLOCKS: Family =
+    Family { name: "host_affine_host_blocks", unit: "blocks", help: "Blocks that are affine to a host." };
+const HOST_BORROWED: Family = Family {
+    name: "host_affine_host_borrowed_addresses",
+    unit: "addresses",
+    help: "Addresses that a host uses from blocks of others.",
+};
+const UNREADABLE: Family = Family {
+    name: "host_affine_unreadable_blocks",
+    unit: "blocks",
+    help: "Blocks whose files cannot be read, and which no other metric counts.",
+};
+
+const FAMILIES: [Family; 5] = [POOL_ADDRESSES, POOL_BLOCKS, HOST_BLOCKS, HOST_BORROWED, UNREADABLE];
+
+fn samples(census: &Census) -> Vec<Sample> {
+    let usage = &census.usage;
+    let as_count = |number: usize| u128::try_from(number).unwrap_or(u128::MAX);
     let mut samples = Vec::new();
     let mut hosts: BTreeMap<String, (u128, u128)> = BTreeMap::new();
     for pool in &usage.pools {
@@ -53,11 +78,13 @@ fn samples(usage: &Usage) -> Vec<Sample> {
         for (state, value) in [("in_use", pool.in_use), ("reserved", pool.reserved), ("free", pool.free)] {
             let mut labels = labels();
             labels.push(("state", state.to_owned()));
-            samples.push(Sample { metric: HELP[0].0, labels, value });
+            samples.push(Sample { metric: POOL_ADDRESSES.name, labels, value });
         }
-        let blocks = u128::try_from(pool.blocks.len()).unwrap_or(u128::MAX);
-        samples.push(Sample { metric: HELP[1].0, labels: labels(), value: blocks });
+        let value = as_count(pool.blocks.len());
+        samples.push(Sample { metric: POOL_BLOCKS.name, labels: labels(), value });
     }
+    let value = as_count(census.damaged.len());
+    samples.push(Sample { metric: UNREADABLE.name, labels: Vec::new(), value });
     for block in usage.pools.iter().flat_map(|pool| &pool.blocks).chain(&usage.orphans) {
         if let Some(owner) = &block.affinity {
             hosts.entry(owner.name().to_string()).or_default().0 += 1;
@@ -68,26 +95,28 @@ fn samples(usage: &Usage) -> Vec<Sample> {
     }
     for (host, (blocks, borrowed)) in hosts {
         let labels = vec![("host", host)];
-        samples.push(Sample { metric: HELP[2].0, labels: labels.clone(), value: blocks });
-        samples.push(Sample { metric: HELP[3].0, labels, value: borrowed });
+        samples.push(Sample { metric: HOST_BLOCKS.name, labels: labels.clone(), value: blocks });
+        samples.push(Sample { metric: HOST_BORROWED.name, labels, value: borrowed });
     }
     samples
 }
 
 fn text(samples: &[Sample]) -> String {
     let mut text = String::new();
-    for (metric, help) in HELP {
-        let of_metric: Vec<_> = samples.iter().filter(|sample| sample.metric == metric).collect();
-        if of_metric.is_empty() {
+    for Family { name, unit, help } in FAMILIES {
+        let of_family: Vec<_> = samples.iter().filter(|sample| sample.metric == name).collect();
+        if of_family.is_empty() {
             continue;
         }
-        let _ = writeln!(text, "# HELP {metric} {help}\n# TYPE {metric} gauge");
-        for sample in of_metric {
+        let _ = writeln!(text, "# TYPE {name} gauge\n# UNIT {name} {unit}\n# HELP {name} {help}");
+        for sample in of_family {
             let labels: Vec<_> =
                 sample.labels.iter().map(|(key, value)| format!("{key}=\"{}\"", escaped(value))).collect();
-            let _ = writeln!(text, "{metric}{{{}}} {}", labels.join(","), sample.value);
+            let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+            let _ = writeln!(text, "{name}{labels} {}", sample.value);
         }
     }
+    text.push_str("# EOF\n");
     text
 }
 

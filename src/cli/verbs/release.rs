@@ -68,7 +68,7 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Release) -> Result<A
     let (mut ipam, note) = context.open_to_change()?;
     let mut answer = Answer { notes: note.into_iter().collect(), ..Answer::default() };
     let meant = if given.is_empty() {
-        let survey = run_in_place(ipam.survey(context.clock.now()))?;
+        let survey = context.survey(&mut ipam)?;
         chosen(&survey, args)?
     } else {
         let whatever = |address| Assignment { address, sequence: None, handle: None };
@@ -226,7 +226,7 @@ fn from_reports(context: &mut Context<'_>, args: &Release, witness: &Witness) ->
     // A report never overrides what is known now.
     let careful = Release { force: false, ..args.clone() };
     let mut run = Run { witness, args: &careful, answer };
-    let (mut released, mut skipped, mut failed) = (0usize, 0usize, 0usize);
+    let (mut released, mut skipped, mut failed, mut planned) = (0usize, 0usize, 0usize, 0usize);
     for assignment in meant.values() {
         let now = context.clock.now();
         match run_in_place(ipam.release_address(assignment, now, |fact| run.judge(fact))) {
@@ -235,6 +235,7 @@ fn from_reports(context: &mut Context<'_>, args: &Release, witness: &Witness) ->
                 let _ = writeln!(run.answer.data, "Released {} ({})", fact.address, whose(&fact));
             }
             Err(ReleaseError::Declined(Kept::DryRun(fact))) => {
+                planned += 1;
                 let _ = writeln!(run.answer.data, "Would release {} ({})", fact.address, whose(&fact));
             }
             Err(ReleaseError::Engine(error)) => {
@@ -257,9 +258,12 @@ fn from_reports(context: &mut Context<'_>, args: &Release, witness: &Witness) ->
             gone += 1;
         }
     }
-    let addresses = counted(released, "address", "addresses");
-    let _ = writeln!(answer.data, "Released {addresses}; {skipped} skipped; {failed} errors.");
-    if !handles.is_empty() {
+    let (word, number) = if args.dry_run { ("Would release", planned) } else { ("Released", released) };
+    let addresses = counted(number, "address", "addresses");
+    let _ = writeln!(answer.data, "{word} {addresses}; {skipped} skipped; {failed} errors.");
+    if args.dry_run && !handles.is_empty() {
+        let _ = writeln!(answer.data, "Would release {} handles.", handles.len());
+    } else if !handles.is_empty() {
         let handles = handles.len() - gone;
         let _ = writeln!(answer.data, "Released {gone} handles; {handles} skipped; 0 errors.");
     }

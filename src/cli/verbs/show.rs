@@ -12,11 +12,13 @@ use super::super::render::{self, Align, Format, Table, count, percent, printable
 use super::super::{Answer, Context, Outcome};
 use super::configure::properties;
 use crate::datastore::run_in_place;
-use crate::ipam::{AddressReport, BlockUsage, Config, Loan, Loans, PoolUsage, Standing, Usage, owner_key};
+use crate::ipam::{
+    AddressReport, BlockUsage, Census, Config, Loan, Loans, PoolUsage, Standing, Usage, owner_key,
+};
 use crate::net::parse_address;
 
 /// Serves it.
-pub(in crate::cli) fn run(context: &Context<'_>, args: &Show) -> Result<Answer, Error> {
+pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Show) -> Result<Answer, Error> {
     if context.format == Format::Name {
         return Err(Error::Argument {
             what: "`--output`".into(),
@@ -36,17 +38,17 @@ pub(in crate::cli) fn run(context: &Context<'_>, args: &Show) -> Result<Answer, 
 /// What is read, each only where it was asked for.
 #[derive(Default)]
 struct Seen {
-    usage: Option<Usage>,
+    usage: Option<Census>,
     loans: Option<Loans>,
     config: Option<Config>,
 }
 
-fn show_store(context: &Context<'_>, args: &Show) -> Result<Answer, Error> {
+fn show_store(context: &mut Context<'_>, args: &Show) -> Result<Answer, Error> {
     let wants_usage = args.blocks || !(args.borrowed || args.configuration);
     let (mut ipam, note) = context.open_to_read()?;
     let mut seen = Seen::default();
     if wants_usage {
-        seen.usage = Some(run_in_place(ipam.usage())?);
+        seen.usage = Some(context.count(&mut ipam)?);
     }
     if args.borrowed {
         seen.loans = Some(run_in_place(ipam.loans())?);
@@ -55,18 +57,40 @@ fn show_store(context: &Context<'_>, args: &Show) -> Result<Answer, Error> {
         seen.config = Some(run_in_place(ipam.config())?);
     }
     drop(ipam);
-    let mut answer = Answer { notes: note.into_iter().collect(), ..Answer::default() };
-    answer.data = match context.format {
+    let data = match context.format {
         Format::Json => render::json(&seen.value(args.blocks)),
         Format::Yaml => render::yaml(&seen.value(args.blocks)),
         _ => seen.tables(args.blocks),
     };
-    Ok(answer)
+    let damage = seen.damage();
+    Ok(Answer::with_notes(data, note.into_iter().chain(warnings(&damage))))
+}
+
+/// What is said about what could not be read.
+pub(super) fn warnings(damage: &[String]) -> impl Iterator<Item = String> {
+    let hint = "hint: what it holds is not counted; put the file back from a backup, or run `host-affine ipam check`";
+    let hint = Some(hint.to_owned()).filter(|_| !damage.is_empty());
+    damage.iter().map(|damage| format!("warning: {damage}")).chain(hint)
+}
+
+/// What could not be read, a line each.
+pub(super) fn damage(census: &Census) -> Vec<String> {
+    census.damaged.iter().map(|damage| damage.reason.to_string()).collect()
 }
 
 impl Seen {
+    /// What could not be read, named once.
+    fn damage(&self) -> Vec<String> {
+        let counted = self.usage.iter().flat_map(damage);
+        let mut damage: Vec<_> =
+            counted.chain(self.loans.iter().flat_map(|loans| loans.damaged.clone())).collect();
+        damage.sort();
+        damage.dedup();
+        damage
+    }
+
     fn tables(&self, with_blocks: bool) -> String {
-        let usage = self.usage.as_ref().map(|usage| usage_table(usage, with_blocks).boxed());
+        let usage = self.usage.as_ref().map(|census| usage_table(&census.usage, with_blocks).boxed());
         let loans = self.loans.as_ref().map(loans_table);
         let config = self.config.as_ref().map(config_table);
         [usage, loans, config].into_iter().flatten().collect()
@@ -74,7 +98,7 @@ impl Seen {
 
     fn value(&self, with_blocks: bool) -> Value {
         let mut value = Map::new();
-        if let Some(usage) = &self.usage {
+        if let Some(Census { usage, .. }) = &self.usage {
             let pools = usage.pools.iter().map(|pool| pool_value(pool, with_blocks)).collect();
             value.insert("pools".into(), Value::Array(pools));
             if with_blocks {
@@ -88,6 +112,10 @@ impl Seen {
         }
         if let Some(config) = &self.config {
             value.insert("configuration".into(), config_value(config));
+        }
+        let damage = self.damage();
+        if !damage.is_empty() {
+            value.insert("damaged".into(), damage.into());
         }
         Value::Object(value)
     }

@@ -193,7 +193,7 @@ pub(super) fn stored_resource(entry: &Entry) -> Value {
         Object::Pool(stored) => serde_json::to_value(stored),
         Object::Reservation(stored) => serde_json::to_value(stored),
         Object::Node(stored) => serde_json::to_value(stored),
-        Object::Block(_) | Object::Affinity(_) | Object::Handle(_) | Object::Takeover(_) => Ok(Value::Null),
+        _ => Ok(Value::Null),
     };
     // Maps with text keys cannot fail to become JSON.
     value.unwrap_or_default()

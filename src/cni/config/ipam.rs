@@ -3,6 +3,7 @@ use std::path::PathBuf;
 
 use super::dns::Dns;
 use super::host_local::{self, RangeSet};
+use super::kubevirt::KubevirtConf;
 use super::pools::{PoolConf, PoolRef};
 use super::requests::Overrides;
 use super::route::Route;
@@ -45,8 +46,8 @@ pub struct IpamConf {
     pub data_dir: Option<PathBuf>,
     /// `status.exhaustion`: whether STATUS fails when no address is left.
     pub status_exhaustion: bool,
-    /// `kubevirt`, as JSON text.
-    pub kubevirt: Option<String>,
+    /// How virtual machines are recognised and kept.
+    pub kubevirt: KubevirtConf,
 }
 
 /// What kind of section `ipam` is.
@@ -236,7 +237,7 @@ impl IpamConf {
                 .transpose()?
                 .flatten()
                 .unwrap_or(false),
-            kubevirt: kubevirt(ipam),
+            kubevirt: KubevirtConf::read(ipam)?,
         })
     }
 
@@ -246,14 +247,10 @@ impl IpamConf {
         IpamConf {
             dialect: if ranges { Dialect::HostLocal } else { Dialect::Stored },
             data_dir: datastore::data_dir(ipam).ok().flatten(),
-            kubevirt: kubevirt(ipam),
+            kubevirt: KubevirtConf::read(ipam).unwrap_or_default(),
             ..IpamConf::default()
         }
     }
-}
-
-fn kubevirt(ipam: &Section<'_, '_>) -> Option<String> {
-    ipam.get("kubevirt").map(|value| value.raw.source().into_owned())
 }
 
 /// One address or a list of them.

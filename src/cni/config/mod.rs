@@ -19,6 +19,7 @@ mod datastore;
 mod dns;
 mod host_local;
 mod ipam;
+mod kubevirt;
 mod node;
 mod pools;
 mod requests;
@@ -30,6 +31,7 @@ pub use datastore::{DatastoreConf, Durability, EtcdConf, FILE_STORE_PATH, FileCo
 pub use dns::{Dns, parse_resolv_conf};
 pub use host_local::{Range, RangeSet};
 pub use ipam::{Addressing, Dialect, IpamConf, Slot};
+pub use kubevirt::{KubevirtConf, Trust};
 pub use node::{NODENAME_FILE, NodeConf, node_name_from_file, parse_node_name};
 pub use pools::{PoolConf, PoolRef};
 pub use requests::{Pod, Request};

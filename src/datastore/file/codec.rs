@@ -6,8 +6,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::api::calico::{BlockAffinity, IpamBlock};
-use crate::api::{Affinity, Resource};
-use crate::datastore::{Entry, Error, Key, Object, Revision, Takeover};
+use crate::api::milo::PoolExtras;
+use crate::api::{Affinity, HandleId, Resource};
+use crate::datastore::{Carved, Entry, Error, Key, Object, ProjectName, Revision, Takeover};
 use crate::net::Cidr;
 
 /// An affinity's file. Its owner may be too long for the name of its directory.
@@ -21,23 +22,50 @@ struct AffinityFile {
     affinity: BlockAffinity,
 }
 
-/// A takeover as it is stored, with the commit that wrote it.
+/// A record of our own as it is stored, with the commit that wrote it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct TakeoverFile {
+pub(super) struct OwnFile<T> {
     resource_version: String,
     #[serde(flatten)]
-    takeover: Takeover,
+    record: T,
 }
 
-impl TakeoverFile {
-    pub(super) fn new(revision: Revision, takeover: Takeover) -> Self {
-        Self { resource_version: revision.0.to_string(), takeover }
+/// A takeover as it is stored.
+pub(super) type TakeoverFile = OwnFile<Takeover>;
+
+impl<T> OwnFile<T> {
+    pub(super) fn new(revision: Revision, record: T) -> Self {
+        Self { resource_version: revision.0.to_string(), record }
     }
 
-    pub(super) fn into_parts(self) -> Option<(Revision, Takeover)> {
-        Some((parse_revision(&self.resource_version)?, self.takeover))
+    pub(super) fn into_parts(self) -> Option<(Revision, T)> {
+        Some((parse_revision(&self.resource_version)?, self.record))
     }
+}
+
+/// A resource of a project.
+#[derive(Serialize, Deserialize)]
+struct OfProject<T> {
+    project: String,
+    #[serde(flatten)]
+    resource: T,
+}
+
+/// A record that stands under a name.
+#[derive(Serialize, Deserialize)]
+struct OfName<T> {
+    name: String,
+    #[serde(flatten)]
+    record: T,
+}
+
+/// A record that stands under its handle, which the name of its file may have only a hash of.
+#[derive(Serialize, Deserialize)]
+struct OfHandle<T> {
+    handle: HandleId,
+    #[serde(flatten)]
+    record: T,
 }
 
 /// Writes the number of the commit that changes it into an object that carries one. A block carries its own.
@@ -48,7 +76,16 @@ pub(super) fn stamp(object: &mut Object, revision: Revision) {
         Object::Pool(resource) => resource.metadata.resource_version = version,
         Object::Reservation(resource) => resource.metadata.resource_version = version,
         Object::Node(resource) => resource.metadata.resource_version = version,
-        Object::Block(_) | Object::Affinity(_) | Object::Handle(_) | Object::Takeover(_) => {}
+        Object::Allocation(resource) => resource.metadata.resource_version = version,
+        Object::Claim(resource) => resource.metadata.resource_version = version,
+        Object::Block(_)
+        | Object::Affinity(_)
+        | Object::Handle(_)
+        | Object::Takeover(_)
+        | Object::Carved(_)
+        | Object::PoolExtras(_)
+        | Object::Machine(_)
+        | Object::MachinesOf(_) => {}
     }
 }
 
@@ -63,6 +100,22 @@ pub(super) fn encode(key: &Key, object: &Object, revision: Revision) -> Vec<u8> 
         (_, Object::Reservation(resource)) => pretty(&**resource),
         (_, Object::Node(resource)) => pretty(&**resource),
         (_, Object::Takeover(takeover)) => pretty(&TakeoverFile::new(revision, takeover.clone())),
+        (_, Object::Carved(carved)) => pretty(&OwnFile::new(revision, carved.clone())),
+        (Key::PoolExtras(name), Object::PoolExtras(extras)) => {
+            pretty(&OwnFile::new(revision, OfName { name: name.clone(), record: (**extras).clone() }))
+        }
+        (Key::Allocation(name), Object::Allocation(resource)) => {
+            pretty(&OfProject { project: name.project.clone(), resource: (**resource).clone() })
+        }
+        (Key::Claim(name), Object::Claim(resource)) => {
+            pretty(&OfProject { project: name.project.clone(), resource: (**resource).clone() })
+        }
+        (Key::Machine(handle), Object::Machine(machine)) => {
+            pretty(&OwnFile::new(revision, OfHandle { handle: handle.clone(), record: machine.clone() }))
+        }
+        (Key::MachinesOf(handle), Object::MachinesOf(machines)) => {
+            compact(&OwnFile::new(revision, OfHandle { handle: handle.clone(), record: machines.clone() }))
+        }
         (_, Object::Block(block)) => compact(&**block),
         (Key::Affinity(owner, cidr), Object::Affinity(affinity)) => compact(&AffinityFile {
             owner: owner.clone(),
@@ -158,6 +211,63 @@ pub(super) fn decode_takeover(
         }
         None => Err(damaged(path, "it has no numeric `resourceVersion`".to_owned())),
     }
+}
+
+/// Reads a network carved out of a pool.
+pub(super) fn decode_carved(path: &Path, cidr: Cidr, content: &[u8]) -> Result<Entry, Error> {
+    let (revision, carved) = own_parts::<Carved>(path, content)?;
+    Ok(Entry { key: Key::Carved(cidr), revision, object: carved.into() })
+}
+
+/// Reads what only one face of a pool knows.
+pub(super) fn decode_extras(path: &Path, content: &[u8], at: impl Fn(&Key) -> bool) -> Result<Entry, Error> {
+    let (revision, OfName { name, record }) = own_parts::<OfName<PoolExtras>>(path, content)?;
+    let key = Key::PoolExtras(name);
+    if !at(&key) {
+        return Err(damaged(path, format!("it holds {key}")));
+    }
+    Ok(Entry { key, revision, object: record.into() })
+}
+
+/// Reads a resource of a project, of the key that `at` judges.
+pub(super) fn decode_of_project<S>(
+    path: &Path,
+    content: &[u8],
+    key: fn(ProjectName) -> Key,
+    at: impl Fn(&Key) -> bool,
+) -> Result<Entry, Error>
+where
+    Resource<S>: DeserializeOwned + Into<Object>,
+{
+    let OfProject { project, resource } = decode::<OfProject<Resource<S>>>(path, content)?;
+    let key = key(ProjectName { project, name: resource.metadata.name.clone() });
+    if !at(&key) {
+        return Err(damaged(path, format!("it holds {key}")));
+    }
+    match resource.metadata.resource_version.as_deref().and_then(parse_revision) {
+        Some(revision) => Ok(Entry { key, revision, object: resource.into() }),
+        None => Err(damaged(path, "it has no numeric `resourceVersion`".to_owned())),
+    }
+}
+
+/// Reads a record that stands under its handle, of the key that `at` judges.
+pub(super) fn decode_of_handle<T: DeserializeOwned + Into<Object>>(
+    path: &Path,
+    content: &[u8],
+    key: fn(HandleId) -> Key,
+    at: impl Fn(&Key) -> bool,
+) -> Result<Entry, Error> {
+    let (revision, OfHandle { handle, record }) = own_parts::<OfHandle<T>>(path, content)?;
+    let key = key(handle);
+    if !at(&key) {
+        return Err(damaged(path, format!("it holds {key}")));
+    }
+    Ok(Entry { key, revision, object: record.into() })
+}
+
+fn own_parts<T: DeserializeOwned>(path: &Path, content: &[u8]) -> Result<(Revision, T), Error> {
+    let parts = decode::<OwnFile<T>>(path, content)?.into_parts();
+    parts.ok_or_else(|| damaged(path, "it has no numeric `resourceVersion`".to_owned()))
 }
 
 /// The number of a commit, as objects carry it.

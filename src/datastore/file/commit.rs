@@ -66,6 +66,9 @@ impl FileStore {
                     for cidr in self.block_cidrs()?.into_iter().filter(new) {
                         conflicts.push(self.conflict(&Key::Block(cidr))?);
                     }
+                    for cidr in self.carved_cidrs()?.into_iter().filter(new) {
+                        conflicts.push(self.conflict(&Key::Carved(cidr))?);
+                    }
                 }
             }
         }

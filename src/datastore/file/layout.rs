@@ -12,6 +12,18 @@ pub(super) const AFFINITIES: &str = "ipam/affinities";
 pub(super) const ROOM: &str = "ipam/room";
 /// The directory of takeovers.
 pub(super) const TAKEOVERS: &str = "ipam/takeovers";
+/// The directory of networks carved out of pools.
+pub(super) const CARVED: &str = "ipam/carved";
+/// The directory of what only `ipam.miloapis.com` knows of pools.
+pub(super) const POOL_EXTRAS: &str = "ipam.miloapis.com/ippools";
+/// The directory of the projects' directories of allocations.
+pub(super) const ALLOCATIONS: &str = "ipam.miloapis.com/ipallocations";
+/// The directory of the projects' directories of claims.
+pub(super) const CLAIMS: &str = "ipam.miloapis.com/ipclaims";
+/// The directory of virtual machines.
+pub(super) const MACHINES: &str = "ipam/machines";
+/// The directory that leads from containers to their virtual machines.
+const MACHINES_OF: &str = "ipam/machines-of";
 /// The directory of nodes.
 pub(super) const NODES: &str = "projectcalico.org/nodes";
 /// The directory of pools.
@@ -47,6 +59,12 @@ pub(super) fn path(key: &Key) -> Option<String> {
         Key::Node(name) => json(NODES, name.as_str()),
         Key::Takeover(network) => json(TAKEOVERS, network),
         Key::Block(cidr) => block_path(*cidr),
+        Key::Carved(cidr) => format!("{CARVED}/{}.json", stem(*cidr)),
+        Key::PoolExtras(name) => json(POOL_EXTRAS, name),
+        Key::Allocation(name) => json(&format!("{ALLOCATIONS}/{}", escape(&name.project)), &name.name),
+        Key::Claim(name) => json(&format!("{CLAIMS}/{}", escape(&name.project)), &name.name),
+        Key::Machine(id) => json(MACHINES, id.as_str()),
+        Key::MachinesOf(id) => json(MACHINES_OF, id.as_str()),
         Key::Affinity(owner, cidr) => format!("{}/{}.json", affinities_of(owner), stem(*cidr)),
         Key::Handle(_) => return None,
     })

@@ -38,6 +38,11 @@ impl FileStore {
                 let cidrs = self.block_cidrs()?;
                 Answer::Cidrs(cidrs.into_iter().filter(|cidr| cidr.overlaps(*within)).collect())
             }
+            Want::CarvedCidrs(within) => {
+                let cidrs = self.carved_cidrs()?.into_iter();
+                Answer::Cidrs(cidrs.filter(|cidr| cidr.overlaps(*within)).collect())
+            }
+            Want::All(collection) => Answer::Objects(self.collection(*collection)?),
             Want::Blocks(within) => Answer::Objects(self.blocks(|cidr| cidr.overlaps(*within))?),
             Want::AllBlocks => Answer::Objects(self.blocks(|_| true)?),
             Want::AllHandles => Answer::Objects(self.all_handles()?),
@@ -58,6 +63,12 @@ impl FileStore {
             Key::Handle(id) => Ok(self.handle(id)?.map(|held| held.into_entry(id.clone()))),
             Key::Block(cidr) => Ok(self.block(*cidr)?.map(block_entry)),
             Key::Node(name) => self.node(name),
+            Key::Carved(_)
+            | Key::PoolExtras(_)
+            | Key::Allocation(_)
+            | Key::Claim(_)
+            | Key::Machine(_)
+            | Key::MachinesOf(_) => self.own_record(key),
             Key::Affinity(..) => {
                 let name = path(key).unwrap_or_default();
                 let Some(content) = self.content(&name)? else {
@@ -230,7 +241,7 @@ impl FileStore {
     }
 
     /// The names of the objects in a directory.
-    fn names(&self, folder: &str) -> Result<BTreeSet<String>, Error> {
+    pub(super) fn names(&self, folder: &str) -> Result<BTreeSet<String>, Error> {
         let mut names: BTreeSet<String> = self.file_names(folder)?.into_iter().collect();
         for (name, present) in self.journal.overlay.names_in(folder) {
             if present {

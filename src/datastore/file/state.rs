@@ -175,7 +175,7 @@ pub(super) fn entry(settings: &Settings, key: &Key) -> Option<Entry> {
             let (revision, takeover) = found?;
             (*revision, takeover.clone().into())
         }
-        Key::Node(_) | Key::Block(_) | Key::Affinity(..) | Key::Handle(_) => return None,
+        _ => return None,
     };
     Some(Entry { key: key.clone(), revision, object })
 }
@@ -187,7 +187,7 @@ pub(super) fn change(settings: &mut Settings, key: &Key, object: Option<(Revisio
         Key::Pool(name) => settings.pools.retain(|(_, o)| o.metadata.name != *name),
         Key::Reservation(name) => settings.reservations.retain(|(_, o)| o.metadata.name != *name),
         Key::Takeover(network) => settings.takeovers.retain(|(_, t)| t.network != *network),
-        Key::Node(_) | Key::Block(_) | Key::Affinity(..) | Key::Handle(_) => return,
+        _ => return,
     }
     match object {
         None => {}

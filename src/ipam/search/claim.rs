@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Area, Found, Search, free_in};
 use crate::api::Affinity;
-use crate::datastore::{self, Datastore, Key, RoomOf, Want};
+use crate::datastore::{Datastore, Key, RoomOf};
 use crate::ipam::ledger::Ledger;
 use crate::ipam::walk::Walk;
 use crate::ipam::{Block, Error, owner};
@@ -21,10 +21,10 @@ impl<D: Datastore> Search<'_, D> {
         owner: Option<&Affinity>,
     ) -> Result<Option<Found>, Error> {
         for area in areas {
-            let mut ledger = self.ledger(area.pool.cidr).await?;
+            let mut ledger = self.ledger(area.pool.cidr, area.pool.cidr).await?;
             loop {
                 let mut passed = area.unusable.clone();
-                passed.extend(&ledger.taken);
+                passed.extend(ledger.taken());
                 let host = self.policy.host.as_str();
                 let mut walk = Walk::new(host, area.pool.cidr, area.pool.block_prefix, &passed);
                 let Some(cidr) = walk.find(|cidr| ledger.is_free(*cidr)) else {
@@ -104,13 +104,10 @@ impl<D: Datastore> Search<'_, D> {
         Ok(None)
     }
 
-    /// What is carved out of a network: the blocks of the store, and those drafted.
-    pub(super) async fn ledger(&mut self, network: Cidr) -> Result<Ledger, Error> {
-        let stored = self.store.read(&[Want::BlockCidrs(network)]).await?.pop();
-        let mut ledger = Ledger::default();
-        for cidr in stored.map(datastore::Answer::cidrs).unwrap_or_default() {
-            ledger.take(cidr);
-        }
+    /// What is carved out of a network: what the store has, and the blocks that are drafted.
+    pub(super) async fn ledger(&mut self, pool: Cidr, network: Cidr) -> Result<Ledger, Error> {
+        let mut ledger = Ledger::of(self.store, pool, network).await?;
+        self.draft.lies_in(ledger.enclosing());
         for block in self.draft.blocks() {
             ledger.take(block.cidr());
         }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::{Area, Found, Search};
 use crate::api::Affinity;
-use crate::datastore::{Datastore, Key};
+use crate::datastore::{Carved, Datastore, Key};
 use crate::ipam::assign::Wanted;
 use crate::ipam::config::AffinityRule;
 use crate::ipam::error::Limit;
@@ -57,6 +57,15 @@ impl<D: Datastore> Search<'_, D> {
         }
     }
 
+    async fn carved_out(&mut self, address: IpAddr, block: Cidr, carved: Cidr) -> Result<Error, Error> {
+        let entry = self.object(Key::Carved(carved)).await?;
+        Ok(match entry.map(|entry| entry.into::<Carved>().owner) {
+            Some(owner) => Error::CarvedOut { address, block, carved, by: Box::new(owner) },
+            // It was given back since.
+            None => Error::Contended { attempts: 1 },
+        })
+    }
+
     async fn exactly_in_a_new_block(
         &mut self,
         areas: &[Area],
@@ -70,7 +79,12 @@ impl<D: Datastore> Search<'_, D> {
         if !config.auto_allocate_blocks {
             return no_block(Limit::AutoAllocateOff);
         }
-        let ledger = self.ledger(cidr).await?;
+        let pool =
+            areas.iter().find(|area| area.pool.cidr.contains(cidr)).map_or(cidr, |area| area.pool.cidr);
+        let ledger = self.ledger(pool, cidr).await?;
+        if let Some(carved) = ledger.carved().iter().copied().find(|carved| carved.overlaps(cidr)) {
+            return Err(self.carved_out(address, cidr, carved).await?);
+        }
         if !ledger.is_free(cidr) {
             let pools = areas.iter().map(|area| (area.pool.name.clone(), area.pool.cidr)).collect();
             return Err(Error::OutsidePools { address, pools });

@@ -4,6 +4,7 @@ use super::{Area, Found, Search, free_in, is_damage};
 use crate::api::Affinity;
 use crate::api::calico::{AffinityState, BlockAffinity};
 use crate::datastore::{self, Datastore, Entry, Key, Revision, RoomOf, Want};
+use crate::ipam::ledger::Ledger;
 use crate::ipam::{Block, Error, pools};
 use crate::net::Cidr;
 
@@ -194,10 +195,12 @@ impl<D: Datastore> Search<'_, D> {
     /// What stands where a block was claimed that was not found.
     async fn room_for_claimed(&mut self, areas: &[Area], cidr: Cidr) -> Result<Space, Error> {
         let fits = |area: &Area| area.pool.cidr.contains(cidr) && area.pool.block_prefix == cidr.prefix();
-        let stored = self.store.read(&[Want::BlockCidrs(cidr)]).await?.pop();
-        let stored = stored.map(datastore::Answer::cidrs).unwrap_or_default();
+        let pool =
+            areas.iter().find(|area| area.pool.cidr.contains(cidr)).map_or(cidr, |area| area.pool.cidr);
+        let stored = Ledger::of(self.store, pool, cidr).await?;
+        self.draft.lies_in(stored.enclosing());
         let drafted = self.draft.blocks().any(|block| block.cidr().overlaps(cidr));
-        Ok(match stored.as_slice() {
+        Ok(match stored.extents() {
             [] if !drafted && areas.iter().any(fits) => Space::Free,
             [one] if *one == cidr => Space::Itself,
             _ => Space::Taken,

@@ -165,3 +165,27 @@ error: there is no kind `pods`
 ",
     );
 }
+
+#[test]
+fn labels_and_fields_choose_what_is_listed() {
+    let store = Store::new();
+    for (name, labels) in
+        [("n1", json!({ "zone": "north" })), ("n2", json!({ "zone": "south", "gpu": "yes" }))]
+    {
+        let mut node = super::support::resource("Node", name, &json!({}));
+        node["metadata"]["labels"] = labels;
+        store.run_with(&["apply", "-f", "-"], &node.to_string()).exits(0);
+    }
+    let names = |args: &[&str]| store.run(&[&["get", "nodes", "-o", "name"], args].concat()).out.clone();
+    let (one, two) = ("node.projectcalico.org/n1\n", "node.projectcalico.org/n2\n");
+    assert_eq!(names(&["-l", "zone=north"]), one);
+    assert_eq!(names(&["-l", "zone!=north,gpu"]), two);
+    assert_eq!(names(&["--selector=!has(gpu) && zone in {\"north\"}"]), one);
+    assert_eq!(names(&["--field-selector=metadata.name!=n1"]), two);
+    store.run(&["get", "nodes", "-l", "zone=west"]).says(1, "note: no nodes match\n");
+    store.run(&["get", "nodes", "-l", "zone~north"]).says(
+        2,
+        "error: `--selector` is `zone~north`; expected `zone=north,gpu!=none`, `zone in (a,b)`, `gpu`, `!gpu`, or a selector of Calico such as `zone == \"north\" && !has(gpu)`\n",
+    );
+    store.run(&["get", "ippools", "--field-selector=spec.gateway=x"]).exits(2);
+}

@@ -31,13 +31,16 @@ fn a_host_without_an_address_is_told_why() {
     let mut node = resource("Node", "n1", &json!({}));
     node["metadata"]["labels"] = json!({ "zone": "x" });
     store.run_with(&["apply", "-f", "-"], &node.to_string()).exits(0);
-    why(&[]).prints(0, "host `n1` would get an IPv4 address\n");
-    assert_eq!(
-        why(&["-o", "json"]).json(),
-        json!({ "node": "n1", "holds": [], "verdicts": [
-            { "family": "IPv4", "possible": true, "reason": null, "details": [], "hint": null },
-        ] })
+    why(&[]).prints(
+        0,
+        "
+host `n1` would get the IPv4 address 10.1.0.0 of pool `x`, in a new block, 10.1.0.0/30
+  pool `x` (10.1.0.0/30) would give 10.1.0.0, in a new block, 10.1.0.0/30
+",
     );
+    let answer = why(&["-o", "json"]).json();
+    assert_eq!(answer["verdicts"][0]["possible"], true);
+    assert_eq!(answer["verdicts"][0]["pools"][0]["outcome"], "gives");
     let network = store.network("n1", &json!([]));
     for id in ["a", "b", "c", "d"] {
         store.add(id, &network);
@@ -99,22 +102,31 @@ fn counts_are_printed_for_prometheus() {
     store.run(&["ipam", "metrics"]).prints(
         0,
         "
-# HELP host_affine_pool_addresses Addresses of a pool, by what they are: in use, reserved or free.
 # TYPE host_affine_pool_addresses gauge
+# UNIT host_affine_pool_addresses addresses
+# HELP host_affine_pool_addresses Addresses of a pool, by what they are: in use, reserved or free.
 host_affine_pool_addresses{pool=\"small\",cidr=\"10.88.0.0/29\",state=\"in_use\"} 2
 host_affine_pool_addresses{pool=\"small\",cidr=\"10.88.0.0/29\",state=\"reserved\"} 0
 host_affine_pool_addresses{pool=\"small\",cidr=\"10.88.0.0/29\",state=\"free\"} 6
-# HELP host_affine_pool_blocks Blocks of a pool that exist.
 # TYPE host_affine_pool_blocks gauge
+# UNIT host_affine_pool_blocks blocks
+# HELP host_affine_pool_blocks Blocks of a pool that exist.
 host_affine_pool_blocks{pool=\"small\",cidr=\"10.88.0.0/29\"} 1
-# HELP host_affine_host_blocks Blocks that are affine to a host.
 # TYPE host_affine_host_blocks gauge
+# UNIT host_affine_host_blocks blocks
+# HELP host_affine_host_blocks Blocks that are affine to a host.
 host_affine_host_blocks{host=\"n1\"} 1
 host_affine_host_blocks{host=\"n2\"} 0
-# HELP host_affine_host_borrowed_addresses Addresses that a host uses from blocks of others.
 # TYPE host_affine_host_borrowed_addresses gauge
+# UNIT host_affine_host_borrowed_addresses addresses
+# HELP host_affine_host_borrowed_addresses Addresses that a host uses from blocks of others.
 host_affine_host_borrowed_addresses{host=\"n1\"} 0
 host_affine_host_borrowed_addresses{host=\"n2\"} 1
+# TYPE host_affine_unreadable_blocks gauge
+# UNIT host_affine_unreadable_blocks blocks
+# HELP host_affine_unreadable_blocks Blocks whose files cannot be read, and which no other metric counts.
+host_affine_unreadable_blocks 0
+# EOF
 ",
     );
 }

@@ -1,5 +1,6 @@
 //! A store in a directory of its own, the plugin called on it, and the command line run on it.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -146,6 +147,27 @@ pub(super) struct Ran {
 }
 
 impl Ran {
+    /// Nothing was run, and nothing is wrong.
+    pub(super) fn nothing() -> Self {
+        Self { code: Some(0), out: String::new(), err: String::new() }
+    }
+
+    /// Writes it down as a session does.
+    pub(super) fn tell(&self, said: &mut String) {
+        let long = regex::Regex::new(r"\d{12,}").expect("a pattern");
+        let process = regex::Regex::new(r"host-affine\[\d+\]").expect("a pattern");
+        for (mark, text) in [('|', &self.out), ('!', &self.err)] {
+            let text = process.replace_all(text, "host-affine[PID]");
+            for line in long.replace_all(&text, "NUMBER").lines() {
+                let line = format!("{mark} {line}");
+                let _ = writeln!(said, "{}", line.trim_end());
+            }
+        }
+        if self.code != Some(0) {
+            let _ = writeln!(said, "[{}]", self.code.unwrap_or(-1));
+        }
+    }
+
     /// It exits with a status, prints exactly this, and says nothing else.
     #[track_caller]
     pub(super) fn prints(&self, code: i32, out: &str) -> &Self {

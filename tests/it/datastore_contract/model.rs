@@ -52,7 +52,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0..6usize, 0..8usize).prop_map(|(block, ordinal)| Step::Release { block, ordinal }),
         2 => (0..5usize).prop_map(|handle| Step::ReleaseAll { handle }),
         1 => (0..6usize).prop_map(|block| Step::Delete { block }),
-        3 => (0..5usize, 0..3usize, any::<bool>())
+        3 => (0..7usize, 0..3usize, any::<bool>())
             .prop_map(|(kind, name, present)| Step::Resource { kind, name, present }),
         1 => (0..6usize, any::<bool>()).prop_map(|(block, has_room)| Step::Hint { block, has_room }),
         1 => (0..6usize).prop_map(|block| Step::Stale { block }),
@@ -194,6 +194,11 @@ fn resource(kind: usize, name: &str, present: bool, memory: &Memory) -> Writes {
             let name = name.replace(['/', ' '], "_");
             (Key::Node(host(&name)), Node::new(name, NodeSpec::default()).into())
         }
+        4 => {
+            let range = [cidr("10.5.0.0/24"), cidr("10.6.0.0/16"), cidr("fd05::/64")][name.len() % 3];
+            (Key::Carved(range), carved(&format!("{name}{number}")).into())
+        }
+        5 => (Key::Machine(handle(&name.replace(['/', ' '], "_"))), machine(&format!("{number}")).into()),
         _ => (
             Key::Takeover(name.to_owned()),
             Takeover { network: name.to_owned(), directory: "/d".to_owned(), modified: 1 }.into(),
@@ -231,6 +236,9 @@ fn wants() -> Vec<Want> {
         Want::Settings,
         Want::BlockCidrs(cidr("10.0.0.0/16")),
         Want::Blocks(cidr("fd00::/64")),
+        Want::All(Collection::Carved),
+        Want::All(Collection::Machines),
+        Want::CarvedCidrs(cidr("10.0.0.0/8")),
     ];
     for id in HANDLES {
         wants.push(Want::Held(handle(&id.replace('/', "_"))));

@@ -1,12 +1,14 @@
 //! What the tests store, and how they ask.
 
 use host_affine::api::calico::{Attribute, AttributeFields, IpPool, IpPoolSpec, IpamBlock, IpamHandle};
+use host_affine::api::milo::{IpAllocation, IpAllocationSpec, IpClaim};
 use host_affine::api::{Affinity, HandleId, HostName, ObjectMeta};
 use host_affine::clock::Timestamp;
 use host_affine::datastore::{
-    Answer, Batch, Commit, Datastore, Entry, Key, Object, Revision, Want, run_in_place,
+    Answer, Batch, Carved, CarvedFor, Commit, Datastore, Entry, Key, Machine, MachineAttachment, MachineRole,
+    Object, ProjectName, Revision, Want, run_in_place,
 };
-use host_affine::net::Cidr;
+use host_affine::net::{Cidr, Family};
 
 pub(super) fn cidr(text: &str) -> Cidr {
     text.parse().expect(text)
@@ -94,7 +96,9 @@ pub(super) fn plain(mut entry: Entry) -> Entry {
         Object::Pool(object) => clear(&mut object.metadata),
         Object::Reservation(object) => clear(&mut object.metadata),
         Object::Node(object) => clear(&mut object.metadata),
-        Object::Block(_) | Object::Affinity(_) | Object::Handle(_) | Object::Takeover(_) => {}
+        Object::Allocation(object) => clear(&mut object.metadata),
+        Object::Claim(object) => clear(&mut object.metadata),
+        _ => {}
     }
     entry.revision = Revision(0);
     entry
@@ -102,4 +106,47 @@ pub(super) fn plain(mut entry: Entry) -> Entry {
 
 pub(super) fn objects<D: Datastore>(store: &mut D, want: Want) -> Vec<Entry> {
     ask(store, want).objects().into_iter().map(plain).collect()
+}
+
+/// A network carved out of a pool.
+pub(super) fn carved(name: &str) -> Carved {
+    let owner = CarvedFor::Allocation(ProjectName { project: "p/1".into(), name: name.into() });
+    Carved { pool: "a".into(), owner, since: Some(Timestamp::from_nanos(1_790_000_000_000_000_000)) }
+}
+
+/// The name of something in a project.
+pub(super) fn of_project(project: &str, name: &str) -> ProjectName {
+    ProjectName { project: project.into(), name: name.into() }
+}
+
+/// An allocation that somebody made.
+pub(super) fn allocation(name: &str) -> IpAllocation {
+    IpAllocation::new(name, IpAllocationSpec::new(Family::V4, "a"))
+}
+
+/// A claim.
+pub(super) fn claim(name: &str) -> IpClaim {
+    let spec = serde_json::json!({ "ipFamily": "IPv4", "prefixLength": 28, "poolRef": { "name": "a" } });
+    IpClaim::new(name, serde_json::from_value(spec).expect("a claim"))
+}
+
+/// A virtual machine with a pod.
+pub(super) fn machine(name: &str) -> Machine {
+    let attachment = MachineAttachment {
+        container_id: "c1".into(),
+        ifname: "eth0".into(),
+        role: MachineRole::Source,
+        pod: Some(format!("virt-launcher-{name}")),
+        node: host("n"),
+        boot: None,
+        netns: Some("/run/netns/x".into()),
+        since: Timestamp::from_nanos(1_790_000_000_000_000_000),
+    };
+    Machine {
+        network: "net".into(),
+        namespace: "prod".into(),
+        name: name.into(),
+        attachments: vec![attachment],
+        ownerless_since: None,
+    }
 }

@@ -12,7 +12,7 @@ use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{Datastore, Key};
 use host_affine::ipam::{
     Assign, Assigned, Attachment, Error, Host, Ipam, NoOwnAddresses, OwnAddresses, Owner, PoolAsked,
-    PoolChoice, Released, Wanted,
+    PoolChoice, Released, Sharing, Wanted,
 };
 use host_affine::net::{Cidr, Family};
 
@@ -164,6 +164,7 @@ impl Ask {
         let request = Assign {
             host: &self.host,
             owner: &owner,
+            sharing: Sharing::Attachment,
             wanted: &self.wanted,
             pools: &self.pools,
             gateways: self.gateways.as_deref(),

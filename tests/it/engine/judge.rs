@@ -147,8 +147,20 @@ fn judge_ending(
     state: &Memory,
     holders: &BTreeMap<IpAddr, Attachment>,
 ) {
-    if !matches!(event.answer, Some((_, Ok(_)))) {
-        return;
+    match (&event.act, &event.answer) {
+        (Act::RemovePool { name, .. }, Some((_, Err(_)))) => {
+            let by_others =
+                |other: &Event| matches!(other.act, Act::RemovePool { .. }) && other.began != event.began;
+            let stored = state.entries().find(|entry| entry.key == Key::Pool((*name).to_owned()));
+            if let Some(Object::Pool(pool)) = stored.map(|entry| entry.object)
+                && !log.iter().any(by_others)
+            {
+                assert!(!pool.spec.disabled, "the pool was not deleted, and stays switched off");
+            }
+            return;
+        }
+        (_, Some((_, Ok(_)))) => {}
+        _ => return,
     }
     let meanwhile = || log.iter().filter(|other| other.is_not_over_before(event));
     match &event.act {
@@ -224,7 +236,8 @@ fn judge_afterlife(scenario: &Scenario, kind: Kind, state: &Memory, log: &[Event
             claim(&world, ask);
         }
     }
-    for host in hosts_of(&findings(&world.borrow().state)) {
+    let hosts = hosts_of(&findings(&world.borrow().state));
+    for host in hosts {
         claim(&world, &Ask::new(&host, "last"));
     }
     let left = findings(&world.borrow().state);

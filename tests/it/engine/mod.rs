@@ -2,11 +2,13 @@
 
 mod act;
 mod build;
+mod carve;
 #[path = "../../support/choices.rs"]
 mod choices;
 #[path = "../../support/effect.rs"]
 mod effect;
 mod judge;
+mod machines;
 mod model;
 #[path = "../../support/model.rs"]
 mod reference;
@@ -17,6 +19,7 @@ mod schedules;
 #[path = "../../support/sim.rs"]
 mod sim;
 mod tables;
+mod verbs;
 
 /// An option of the tests, such as a seed to be replayed. Absent, or not a number: `None`.
 #[expect(clippy::disallowed_methods, reason = "the one home of the tests' options")]

@@ -11,15 +11,19 @@ const MAY_USE: [(&str, &[&str]); 14] = [
     ("host", &[]),
     ("logging", &["clock"]),
     ("netlink", &["net"]),
+    ("workload", &["ipam"]),
     ("api", &["net", "clock"]),
     ("datastore", &["api", "net", "clock"]),
     ("ipam", &["datastore", "api", "net", "clock"]),
     ("host_local", &["ipam", "datastore", "net"]),
-    ("cni", &["ipam", "datastore", "api", "net", "netlink", "host", "host_local", "logging", "clock"]),
+    (
+        "cni",
+        &["ipam", "datastore", "api", "net", "netlink", "workload", "host", "host_local", "logging", "clock"],
+    ),
     ("cli", &["ipam", "datastore", "api", "net", "netlink", "host", "host_local", "logging", "clock", "cni"]),
     ("panic", &["cni"]),
     ("lib", &[]),
-    ("main", &["cni", "cli", "panic", "clock", "netlink"]),
+    ("main", &["cni", "cli", "panic", "clock", "netlink", "workload"]),
 ];
 
 /// Modules that decide and convert: time, files and processes are parameters, if they matter at all.

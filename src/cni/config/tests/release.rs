@@ -43,7 +43,7 @@ fn a_delete_knows_who_is_meant_and_where() {
     assert_eq!(conf.request.args.vm.len(), 1);
     assert_eq!(conf.request.vm.as_deref(), Some(r#"{"name":"db"}"#));
     assert_eq!(conf.request.annotations.len(), 1);
-    assert_eq!(conf.ipam.kubevirt.as_deref(), Some(r#"{"vmRetention":"1h"}"#));
+    assert_eq!(conf.ipam.kubevirt.vm_retention, Some(std::time::Duration::from_secs(3600)));
 }
 
 #[test]

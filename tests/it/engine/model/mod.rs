@@ -210,7 +210,7 @@ impl<D: Subject> Machine<D> {
     }
 
     fn check_usage(&mut self) {
-        let usage = finish(self.ipam.usage()).expect("counts");
+        let usage = finish(self.ipam.usage(self.reference.now)).expect("counts");
         for orphan in usage.orphans {
             assert!(
                 !self.reference.pools.values().any(|pool| pool.range.contains(orphan.cidr)),

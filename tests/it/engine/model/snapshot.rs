@@ -158,5 +158,11 @@ fn check_json(object: &Object) {
         Object::Affinity(object) => same(object),
         Object::Handle(object) => same(object),
         Object::Takeover(object) => same(object),
+        Object::Carved(object) => same(object),
+        Object::PoolExtras(object) => same(object),
+        Object::Allocation(object) => same(object),
+        Object::Claim(object) => same(object),
+        Object::Machine(object) => same(object),
+        Object::MachinesOf(object) => same(object),
     }
 }

@@ -150,7 +150,7 @@ fn costs_of_all(family: Family, range: &str, block: u8) -> Vec<(&'static str, Co
     });
     costs.push(("a refusal without a block", cost_of_refusal(&mut ipam, &ask("nobody", "refused"))));
 
-    costs.push(("counting", cost(&mut ipam, |ipam| drop(run_in_place(ipam.usage()).expect("counts")))));
+    costs.push(("counting", cost(&mut ipam, |ipam| drop(run_in_place(ipam.usage(at(0))).expect("counts")))));
     let held = run_in_place(ipam.held(&ask("n", "x").attachment)).expect("held").addresses[0];
     let meant = Assignment { address: held, sequence: None, handle: None };
     let by_address = cost(&mut ipam, |ipam| {
@@ -241,7 +241,7 @@ fn an_address_that_has_cooled_is_free_with_the_next_write_of_its_block() {
     let late = |id: &str| Ask::new("n", id).after(31);
     assert_eq!(cost_of_add(&mut ipam, &late("y")).commits, 0);
     assert_eq!(cost_of_del(&mut ipam, &late("nobody")).commits, 0);
-    cost(&mut ipam, |ipam| drop(run_in_place(ipam.usage()).expect("counts")));
+    cost(&mut ipam, |ipam| drop(run_in_place(ipam.usage(at(0))).expect("counts")));
     assert_eq!(ipam.store_mut().inner.entries().collect::<Vec<_>>(), before);
     let taken = cost_of_add(&mut ipam, &late("z"));
     assert_eq!((taken.commits, taken.written), (1, 2), "freed and given in one write of the block");

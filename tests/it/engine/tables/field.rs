@@ -2,7 +2,9 @@
 
 use host_affine::api::calico::{AffinityState, BlockAffinity, IpamHandle};
 use host_affine::datastore::{Error as StoreError, Key, run_in_place};
-use host_affine::ipam::{Assign, Error, Finding, HostLocalLease, NoOwnAddresses, Owner, TakeoverRequest};
+use host_affine::ipam::{
+    Assign, Error, Finding, HostLocalLease, NoOwnAddresses, Owner, Sharing, TakeoverRequest,
+};
 use host_affine::net::Family;
 
 use super::super::build::{
@@ -286,6 +288,7 @@ fn what_host_local_gave_is_not_given_again() {
         let request = Assign {
             host: &asking,
             owner: &owner,
+            sharing: Sharing::Attachment,
             wanted: &[any(Family::V4)],
             pools: &[],
             gateways: None,

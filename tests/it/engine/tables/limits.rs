@@ -6,7 +6,7 @@ use host_affine::datastore::run_in_place;
 use host_affine::ipam::Error;
 use host_affine::net::Family;
 
-use super::super::build::{Ask, any, cidr, configure, exactly, ip, strict};
+use super::super::build::{Ask, any, at, cidr, configure, exactly, ip, strict};
 use super::{Net, said};
 
 fn strict_with(net: &mut Net, blocks: u32) {
@@ -23,14 +23,14 @@ fn the_second_host_borrows_until_strict_affinity_forbids_it() {
     net.add("two", "l1");
     net.add("two", "l2");
     assert_eq!((net.blocks_of("one").len(), net.blocks_of("two").len()), (1, 0));
-    let usage = run_in_place(net.ipam.usage()).expect("counts");
+    let usage = run_in_place(net.ipam.usage(at(0))).expect("counts");
     assert_eq!(usage.pools[0].blocks[0].borrowed, [("two".to_owned(), 2)]);
     strict(net.store());
     let refusal = said(&net.refused("two", "l3"));
     assert!(refusal.contains("strict affinity is on") && refusal.contains("one (1)"), "{refusal}");
     net.add("one", "o2");
     assert_eq!(net.del("two", "l1").len(), 1);
-    let usage = run_in_place(net.ipam.usage()).expect("counts");
+    let usage = run_in_place(net.ipam.usage(at(0))).expect("counts");
     assert_eq!(usage.pools[0].blocks[0].borrowed, [("two".to_owned(), 1)]);
     let lent = Ask::new("two", "l4").wanting([exactly("10.0.0.9")]);
     assert!(matches!(net.ask(&lent), Err(Error::StrictAffinity { .. })));

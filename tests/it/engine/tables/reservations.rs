@@ -5,7 +5,7 @@ use host_affine::datastore::{Answer, Datastore, Key, Want, run_in_place};
 use host_affine::ipam::{Error, OwnAddresses, PoolAsked};
 use host_affine::net::{Cidr, Family};
 
-use super::super::build::{Ask, any, cidr, exactly, ip, pool, reserve, strict};
+use super::super::build::{Ask, any, at, cidr, exactly, ip, pool, reserve, strict};
 use super::{Net, said};
 
 /// Row 41.
@@ -42,13 +42,13 @@ fn counts_add_up_and_overlapping_reservations_count_once() {
     let block = net.blocks_of("a").remove(0);
     let other_half = if cidr("10.0.0.0/25").contains(cidr(&block)) { "10.0.0.128/25" } else { "10.0.0.0/25" };
     reserve(net.store(), "r", &[other_half]);
-    let usage = run_in_place(net.ipam.usage()).expect("counts");
+    let usage = run_in_place(net.ipam.usage(at(0))).expect("counts");
     let (pool, of_block) = (&usage.pools[0], &usage.pools[0].blocks[0]);
     assert_eq!((pool.capacity, pool.in_use, pool.free, pool.reserved), (256, 1, 127, 128));
     assert_eq!((of_block.capacity, of_block.in_use, of_block.free, of_block.reserved), (64, 1, 63, 0));
     reserve(net.store(), "r", &[&block, &format!("{address}/32")]);
     reserve(net.store(), "s", &[&block]);
-    let usage = run_in_place(net.ipam.usage()).expect("counts");
+    let usage = run_in_place(net.ipam.usage(at(0))).expect("counts");
     let (pool, of_block) = (&usage.pools[0], &usage.pools[0].blocks[0]);
     assert_eq!((pool.reserved, pool.in_use, pool.free), (63, 1, 192));
     assert_eq!((of_block.reserved, of_block.in_use, of_block.free), (63, 1, 0));
@@ -78,7 +78,7 @@ fn huge_reservations_cost_nothing() {
         assert!(cidr("10.224.0.0/11").contains_address(ip(&given[0])), "{given:?}");
         assert!(cidr("fd75:0:0:0:8000::/65").contains_address(ip(&given[1])), "{given:?}");
     }
-    let usage = run_in_place(net.ipam.usage()).expect("counts");
+    let usage = run_in_place(net.ipam.usage(at(0))).expect("counts");
     assert_eq!(usage.pools[1].reserved, 1 << 63);
 }
 

@@ -1,0 +1,159 @@
+//! Looking through the whole store: its blocks, and whether what is derived agrees with them.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use nix::fcntl::OFlag;
+
+use super::index::{self, Lookup};
+use super::layout::{INDEX, STATE, fnv1a};
+use super::record::OpVerb;
+use super::slots::{PAGE_BYTES, SLOT_BYTES, parse_slot};
+use super::{Access, FileStore};
+use crate::api::calico::IpamBlock;
+use crate::datastore::{Derived, Error, Inspect, Visit};
+use crate::net::Cidr;
+
+/// A handle's hash, and a block to which it leads. A list of them takes half of what a map does.
+type Way = (u64, Cidr);
+
+impl Inspect for FileStore {
+    /// A session that only reads holds no lock meanwhile. Files are replaced whole, and what the journal said when it
+    /// was read stays true until they are. What is missing or looks wrong is looked at again under the lock.
+    async fn each_block(&mut self, visit: &mut dyn FnMut(Visit)) -> Result<(), Error> {
+        self.lock_again()?;
+        if self.access == Access::Read {
+            self.unlock();
+        }
+        let cidrs = self.block_cidrs()?;
+        let total = cidrs.len();
+        let mut again = Vec::new();
+        for cidr in cidrs {
+            match self.block_uncached(cidr) {
+                Ok(Some(block)) => visit(Visit { cidr, total, block: Ok(block) }),
+                Ok(None) | Err(_) => again.push(cidr),
+            }
+        }
+        if again.is_empty() {
+            return Ok(());
+        }
+        self.lock_again()?;
+        for cidr in again {
+            if let Some(block) = self.block_uncached(cidr).transpose() {
+                visit(Visit { cidr, total, block });
+            }
+        }
+        Ok(())
+    }
+
+    async fn derived(&mut self) -> Result<Vec<Derived>, Error> {
+        // What is looked at must belong together, so whoever changes it waits.
+        self.lock_again()?;
+        let mut found = Vec::new();
+        let unusable = |file: &str| Derived::Unusable { file: file.to_owned() };
+        self.settings()?;
+        if self.state_is_stale {
+            found.push(unusable(STATE));
+        }
+        match self.ways()? {
+            None => found.push(unusable(INDEX)),
+            Some(ways) => found.extend(self.compare(&ways)?),
+        }
+        Ok(found)
+    }
+
+    async fn rebuild(&mut self) -> Result<Vec<String>, Error> {
+        let found = self.derived().await?;
+        self.rebuild_derived(&found)
+    }
+}
+
+/// Every way from handles to blocks.
+pub(super) struct Ways {
+    /// Ascending.
+    listed: Vec<Way>,
+    /// Hashes of handles in too many blocks to list.
+    many: BTreeSet<u64>,
+}
+
+impl Ways {
+    /// Those that lead to some block.
+    pub(super) fn to(&self, block: Cidr) -> impl Iterator<Item = u64> {
+        self.listed.iter().filter(move |(_, cidr)| *cidr == block).map(|(hash, _)| *hash)
+    }
+}
+
+impl FileStore {
+    /// What the index and the journal say; `None`: the index is not to be believed.
+    pub(super) fn ways(&self) -> Result<Option<Ways>, Error> {
+        let mut listed = BTreeSet::new();
+        let mut many = BTreeSet::new();
+        if self.journal.header.index != 0 {
+            if index::lookup(&self.dir, &self.journal.header, 0)? == Lookup::Unusable {
+                return Ok(None);
+            }
+            let Some(file) = self.dir.open_file(INDEX, OFlag::O_RDONLY)? else { return Ok(None) };
+            let page_bytes = u64::try_from(PAGE_BYTES).unwrap_or(u64::MAX);
+            for page in 1..file.size / page_bytes {
+                for line in file.read_at(page * page_bytes, PAGE_BYTES)?.chunks(SLOT_BYTES) {
+                    match parse_slot(line) {
+                        Ok(Some((hash, Some(cidr)))) => drop(listed.insert((hash, cidr))),
+                        Ok(Some((hash, None))) => drop(many.insert(hash)),
+                        Ok(None) => {}
+                        Err(_) => return Ok(None),
+                    }
+                }
+            }
+        }
+        let overlay = &self.journal.overlay;
+        for op in overlay.ops() {
+            let is_gained = match op.verb {
+                OpVerb::HandleAdd => true,
+                OpVerb::HandleRemove => false,
+                _ => continue,
+            };
+            let Ok(cidr) = overlay.text(&op.block).parse() else { continue };
+            let way = (fnv1a(overlay.bytes(&op.name)), cidr);
+            if is_gained {
+                listed.insert(way);
+            } else {
+                listed.remove(&way);
+            }
+        }
+        Ok(Some(Ways { listed: listed.into_iter().collect(), many }))
+    }
+
+    /// What the ways and the blocks say of each other. A block that cannot be read says nothing.
+    fn compare(&mut self, ways: &Ways) -> Result<Vec<Derived>, Error> {
+        let mut found = Vec::new();
+        let mut walked = vec![false; ways.listed.len()];
+        let mut silent = BTreeSet::new();
+        for cidr in self.block_cidrs()? {
+            let Ok(block) = self.block_uncached(cidr) else {
+                silent.insert(cidr);
+                continue;
+            };
+            for handle in block.iter().flat_map(owner_names) {
+                let hash = fnv1a(handle.as_bytes());
+                match ways.listed.binary_search(&(hash, cidr)) {
+                    Ok(place) => walked[place] = true,
+                    Err(_) if ways.many.contains(&hash) => {}
+                    Err(_) => found.push(Derived::LostHandle { handle: handle.into_owned(), block: cidr }),
+                }
+            }
+        }
+        for (&(hash, block), _) in ways.listed.iter().zip(walked).filter(|(_, walked)| !walked) {
+            if !silent.contains(&block) {
+                found.push(Derived::StrayHandle { hash: format!("{hash:016x}"), block });
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The handles that own something of a block, each once.
+pub(super) fn owner_names(block: &IpamBlock) -> BTreeSet<Cow<'_, str>> {
+    let used: BTreeSet<u16> = block.allocations.iter().flatten().copied().collect();
+    let attributes = used.iter().filter_map(|index| block.attributes.get(usize::from(*index)));
+    attributes.filter_map(|attribute| attribute.fields().handle_id).collect()
+}

@@ -1,0 +1,80 @@
+//! Looking through a whole store, whatever is damaged in it: what people's commands need and no runtime's call does.
+
+use super::{Answer, Datastore, Error, Key, Want};
+use crate::api::calico::IpamBlock;
+use crate::net::{Cidr, Family};
+
+/// How many blocks are asked for at once.
+const CHUNK: usize = 64;
+
+/// A block that is come by.
+#[derive(Debug)]
+pub struct Visit {
+    /// Its range.
+    pub cidr: Cidr,
+    /// How many blocks there are in all.
+    pub total: usize,
+    /// The block, or why it cannot be read.
+    pub block: Result<IpamBlock, Error>,
+}
+
+/// Something that is derived from objects and does not agree with them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Derived {
+    /// An owner's address would not be found by its handle: the way from it to its block is missing.
+    #[error("block {block} has addresses of handle `{}`, which the index does not lead to it: a DEL would not find them", .handle.escape_debug())]
+    LostHandle {
+        /// The handle.
+        handle: String,
+        /// Its block.
+        block: Cidr,
+    },
+    /// A way leads from a handle to a block in which it has nothing.
+    #[error("the index leads a handle (hash {hash}) to block {block}, which has no address of it")]
+    StrayHandle {
+        /// The handle's hash: all that is known of it.
+        hash: String,
+        /// The block.
+        block: Cidr,
+    },
+    /// A file as a whole is missing, or is not the one that belongs to the rest. Nobody believes it; it is made anew.
+    #[error("the file `{file}` is missing or altered; it is derived, and not used")]
+    Unusable {
+        /// The file.
+        file: String,
+    },
+}
+
+/// A store that can be looked through although some of it is damaged.
+pub trait Inspect: Datastore {
+    /// Visits every block, in the order of their ranges, and keeps none. What was changed meanwhile is seen as it was
+    /// at some moment in between.
+    fn each_block(&mut self, visit: &mut dyn FnMut(Visit)) -> impl Future<Output = Result<(), Error>> {
+        async move {
+            let everything =
+                Family::BOTH.into_iter().filter_map(|family| Cidr::containing(family.address(0), 0));
+            let wants: Vec<_> = everything.map(Want::BlockCidrs).collect();
+            let cidrs: Vec<_> = self.read(&wants).await?.into_iter().flat_map(Answer::cidrs).collect();
+            for chunk in cidrs.chunks(CHUNK) {
+                let wants: Vec<_> = chunk.iter().map(|cidr| Want::Object(Key::Block(*cidr))).collect();
+                let answers = self.read(&wants).await?.into_iter().map(Answer::object);
+                for (cidr, entry) in chunk.iter().zip(answers) {
+                    if let Some(entry) = entry {
+                        visit(Visit { cidr: *cidr, total: cidrs.len(), block: Ok(entry.into()) });
+                    }
+                }
+            }
+            Ok(())
+        }
+    }
+
+    /// What is derived from objects and does not agree with them. A store that derives nothing finds nothing.
+    fn derived(&mut self) -> impl Future<Output = Result<Vec<Derived>, Error>> {
+        std::future::ready(Ok(Vec::new()))
+    }
+
+    /// Makes anew whatever is derived. The answer: what was made, or taken away to be made, a line each.
+    fn rebuild(&mut self) -> impl Future<Output = Result<Vec<String>, Error>> {
+        std::future::ready(Ok(Vec::new()))
+    }
+}
