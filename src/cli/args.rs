@@ -335,7 +335,7 @@ pub(super) struct Check {
     /// Print every address with a problem (they are printed in any case)
     #[arg(long)]
     pub(super) show_problem_ips: bool,
-    /// Mend what other objects say is right: counts of handles, and records of affinities
+    /// Make anew what is derived: the index of handles, lists of blocks with room, and records of affinities
     #[arg(long)]
     pub(super) repair: bool,
     /// Do not ask

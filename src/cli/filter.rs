@@ -161,16 +161,12 @@ fn field_tests(kind: Kind, given: &str) -> Result<Vec<FieldTest>, Error> {
     };
     let mut tests = Vec::new();
     for part in given.split(',').map(str::trim) {
-        let (path, is_wanted, value) = match part.split_once("!=") {
-            Some((path, value)) => (path, false, value),
-            None => {
-                let split = part.split_once("==").or_else(|| part.split_once('='));
-                let (path, value) = split.ok_or_else(|| {
-                    refuse(part, "FIELD=VALUE or FIELD!=VALUE, such as `spec.disabled=true`".into())
-                })?;
-                (path, true, value)
-            }
-        };
+        let unequal = part.split_once("!=");
+        let equal = || part.split_once("==").or_else(|| part.split_once('='));
+        let (path, value) = unequal.or_else(equal).ok_or_else(|| {
+            refuse(part, "FIELD=VALUE or FIELD!=VALUE, such as `spec.disabled=true`".into())
+        })?;
+        let is_wanted = unequal.is_none();
         let path: Vec<String> = path.trim().split('.').map(str::to_owned).collect();
         let known = match path.first().map(String::as_str) {
             _ if path.len() < 2 => false,

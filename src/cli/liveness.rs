@@ -1,6 +1,6 @@
 //! Whether the owner of an address is alive: as an inventory says, or as this host can see. Doubt means keep.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
@@ -183,12 +183,23 @@ impl Inventory {
         }
     }
 
-    /// Every address that something alive has, and its name.
-    pub(super) fn addresses(&self) -> impl Iterator<Item = (IpAddr, &str)> {
-        let each = |workload: &'_ Workload| workload.addresses.clone();
-        self.workloads
-            .iter()
-            .flat_map(move |workload| each(workload).into_iter().map(|address| (address, &*workload.name)))
+    /// Whether something alive has an address.
+    pub(super) fn has(&self, address: IpAddr) -> bool {
+        self.addresses.contains(&address)
+    }
+
+    /// Every address that something alive has, and the names of those that have it, each once.
+    pub(super) fn users(&self) -> BTreeMap<IpAddr, Vec<&str>> {
+        let mut users: BTreeMap<IpAddr, Vec<&str>> = BTreeMap::new();
+        for workload in &self.workloads {
+            for address in &workload.addresses {
+                let names = users.entry(*address).or_default();
+                if !names.contains(&&*workload.name) {
+                    names.push(&workload.name);
+                }
+            }
+        }
+        users
     }
 }
 

@@ -30,7 +30,7 @@ use store::Store;
 
 use crate::clock::{Clock, SystemClock};
 use crate::datastore::run_in_place;
-use crate::ipam::{Census, Ipam, Survey};
+use crate::ipam::{AddressFact, Census, Facts, Ipam, Survey};
 
 /// It could not be done, or the command line says something that is not understood.
 const COULD_NOT: u8 = 2;
@@ -106,13 +106,30 @@ impl Context<'_> {
         Ok(census?)
     }
 
-    /// Looks through the whole store.
-    fn survey(&mut self, ipam: &mut Ipam<Store>) -> Result<Survey, Error> {
+    /// Looks through the whole store, and keeps of the addresses those that are wanted.
+    fn survey(
+        &mut self,
+        ipam: &mut Ipam<Store>,
+        keep: &mut dyn FnMut(&AddressFact) -> bool,
+    ) -> Result<Survey, Error> {
         let now = self.clock.now();
         let mut progress = self.progress("blocks");
-        let survey = run_in_place(ipam.survey(now, &mut |total| progress.step(total)));
+        let survey = run_in_place(ipam.survey(now, &mut |total| progress.step(total), keep));
         drop(progress);
         Ok(survey?)
+    }
+
+    /// The addresses of the whole store that are wanted.
+    fn facts(
+        &mut self,
+        ipam: &mut Ipam<Store>,
+        keep: &mut dyn FnMut(&AddressFact) -> bool,
+    ) -> Result<Facts, Error> {
+        let now = self.clock.now();
+        let mut progress = self.progress("blocks");
+        let facts = run_in_place(ipam.facts(now, &mut |total| progress.step(total), keep));
+        drop(progress);
+        Ok(facts?)
     }
 
     /// Whether the answer may be coloured: a person reads it, and did not forbid it (<https://no-color.org>).

@@ -15,7 +15,9 @@ use crate::cni::config::{
 use crate::cni::env::{Call, Verb};
 use crate::datastore::file::{Access, Durability, FileStore, IfAbsent, Options};
 use crate::datastore::memory::Memory;
-use crate::datastore::{self, Answer as Read, Batch, Commit, Datastore, Derived, Inspect, Visit, Want};
+use crate::datastore::{
+    self, Affinities, Answer as Read, Batch, Commit, Datastore, Derived, Inspect, Visit, Want,
+};
 use crate::ipam::{Host, Ipam, Trial};
 
 /// Names a store, for those who do not want to repeat `--datastore`.
@@ -212,11 +214,28 @@ impl Datastore for Store {
     }
 }
 
+/// A map has no files that could be damaged.
+impl Inspect for Memory {}
+
 impl Inspect for Store {
     async fn each_block(&mut self, visit: &mut dyn FnMut(Visit)) -> Result<(), datastore::Error> {
         match self {
             Store::File(store) => store.each_block(visit).await,
             Store::Absent(_) => Ok(()),
+        }
+    }
+
+    async fn all_affinities(&mut self) -> Result<Affinities, datastore::Error> {
+        match self {
+            Store::File(store) => store.all_affinities().await,
+            Store::Absent(store) => store.all_affinities().await,
+        }
+    }
+
+    fn counts_handles(&self) -> bool {
+        match self {
+            Store::File(store) => store.counts_handles(),
+            Store::Absent(store) => store.counts_handles(),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Looking through a whole store, whatever is damaged in it: what people's commands need and no runtime's call does.
 
-use super::{Answer, Datastore, Error, Key, Want};
+use super::{Answer, Datastore, Entry, Error, Key, Want};
 use crate::api::calico::IpamBlock;
 use crate::net::{Cidr, Family};
 
@@ -16,6 +16,15 @@ pub struct Visit {
     pub total: usize,
     /// The block, or why it cannot be read.
     pub block: Result<IpamBlock, Error>,
+}
+
+/// The records of affinities.
+#[derive(Debug, Default)]
+pub struct Affinities {
+    /// Those that can be read, in the order of their keys.
+    pub records: Vec<Entry>,
+    /// Of the others, which blocks they are about, and why they cannot be read.
+    pub damaged: Vec<(Cidr, Error)>,
 }
 
 /// Something that is derived from objects and does not agree with them.
@@ -66,6 +75,19 @@ pub trait Inspect: Datastore {
             }
             Ok(())
         }
+    }
+
+    /// All records of affinities.
+    fn all_affinities(&mut self) -> impl Future<Output = Result<Affinities, Error>> {
+        async move {
+            let answer = self.read(&[Want::AllAffinities]).await?.pop();
+            Ok(Affinities { records: answer.map(Answer::objects).unwrap_or_default(), damaged: Vec::new() })
+        }
+    }
+
+    /// Whether handles are counted in the blocks, so that they cannot say anything else.
+    fn counts_handles(&self) -> bool {
+        false
     }
 
     /// What is derived from objects and does not agree with them. A store that derives nothing finds nothing.

@@ -28,7 +28,7 @@ use crate::api::{Affinity, HandleId, HostName};
 use crate::net::Cidr;
 
 pub use error::{Class, Error, Verb};
-pub use inspect::{Derived, Inspect, Visit};
+pub use inspect::{Affinities, Derived, Inspect, Visit};
 pub use key::Key;
 pub use object::{Entry, Object, Settings, Stored};
 pub use own::{

@@ -100,9 +100,12 @@ impl<D: Datastore> Ipam<D> {
             now,
         };
         let (draft, policy, assigned) = self.plan(&request, &mut None).await?;
-        let [found] = &*assigned.addresses else { unreachable!("one address was asked for") };
-        let block = draft.blocks().find(|block| block.cidr().contains_address(found.address));
-        let block = block.expect("the address was assigned in a block of the draft");
+        let Some(found) = assigned.addresses.first() else {
+            unreachable!("one address was asked for");
+        };
+        let Some(block) = draft.blocks().find(|block| block.cidr().contains_address(found.address)) else {
+            unreachable!("the address was assigned in a block of the draft");
+        };
         let is_own = block.affinity() == Some(&policy.affinity());
         let source = match (block.is_new(), is_own) {
             (true, true) => Source::New,

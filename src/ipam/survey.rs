@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::{Block, Config, Error, Finding, Ipam, audit, owner, pools};
-use crate::api::calico::{IpamBlock, IpamHandle};
+use crate::api::calico::{Attribute, AttributeFields, IpamBlock};
 use crate::api::{Affinity, HandleId, HostName};
 use crate::clock::Timestamp;
 use crate::datastore::{
@@ -87,8 +87,14 @@ pub struct Survey {
     pub pools: Vec<(String, Cidr, bool)>,
     /// Every block that is well-formed, and whom it is kept for.
     pub blocks: Vec<(Cidr, Option<Affinity>)>,
-    /// Every address that is not free.
+    /// Addresses that are not free: those that were wanted, and those in no pool.
     pub addresses: Vec<AddressFact>,
+    /// How many addresses somebody has.
+    pub held: usize,
+    /// How many addresses cool down.
+    pub cooling: usize,
+    /// How many addresses each host uses.
+    pub users: BTreeMap<String, usize>,
     /// Handles that name no block in which they have an address.
     pub leaked_handles: Vec<(HandleId, Revision)>,
     /// Hosts that a Node says something of.
@@ -104,12 +110,18 @@ pub struct Survey {
 }
 
 impl<D: Inspect> Ipam<D> {
-    /// Looks through the whole store. `now` judges what still cools down; `watch` is told of each block, with how many
-    /// there are. What is damaged is reported, and the rest looked at all the same.
+    /// Looks through the whole store. Of the addresses, those are kept that `keep` wants. `now` judges what still cools
+    /// down; `watch` is told of each block, with how many there are. What is damaged is reported, and the rest looked at
+    /// all the same.
     ///
     /// # Errors
     /// When the store itself cannot be read.
-    pub async fn survey(&mut self, now: Timestamp, watch: &mut dyn FnMut(usize)) -> Result<Survey, Error> {
+    pub async fn survey(
+        &mut self,
+        now: Timestamp,
+        watch: &mut dyn FnMut(usize),
+        keep: &mut dyn FnMut(&AddressFact) -> bool,
+    ) -> Result<Survey, Error> {
         let settings =
             self.store.read(&[Want::Settings]).await?.pop().map(Answer::settings).unwrap_or_default();
         let config = Config::effective(settings.configuration.as_ref().map(|(_, stored)| stored));
@@ -122,13 +134,21 @@ impl<D: Inspect> Ipam<D> {
             Key::Node(name) => Some(name),
             _ => None,
         }));
+        let counts_handles = self.store.counts_handles();
+        let mut held: BTreeSet<(String, Cidr)> = BTreeSet::new();
         let mut blocks = BTreeMap::new();
         let mut visit = |Visit { cidr, total, block }: Visit| {
             watch(total);
             match block {
                 Ok(block) => {
-                    survey.look_at(block.clone(), &config, now);
-                    blocks.insert(cidr, block);
+                    let slim = if counts_handles { without_owners(&block) } else { block.clone() };
+                    let (block, facts) = facts_of(block, &config, now);
+                    survey.blocks.extend(block);
+                    if !counts_handles {
+                        held.extend(facts.iter().filter_map(|fact| Some((fact.handle.clone()?, fact.block))));
+                    }
+                    survey.look_at(facts, keep);
+                    blocks.insert(cidr, slim);
                 }
                 Err(error) => {
                     survey.damaged.push(error.to_string());
@@ -137,9 +157,17 @@ impl<D: Inspect> Ipam<D> {
             }
         };
         self.store.each_block(&mut visit).await?;
-        let affinities = self.affinities(&blocks, &mut survey).await?;
-        let handles = self.all_handles(&blocks, &mut survey).await?;
-        survey.find_leaked(&handles);
+        let affinities = self.store.all_affinities().await?;
+        for (cidr, error) in affinities.damaged {
+            survey.damaged.push(error.to_string());
+            survey.unread.insert(cidr);
+        }
+        let handles = if counts_handles {
+            Vec::new()
+        } else {
+            self.all(Want::AllHandles, &mut survey).await?.unwrap_or_default()
+        };
+        survey.find_leaked(&handles, &held);
         let blocks =
             blocks.into_iter().map(|(cidr, block)| (Key::Block(cidr), Object::Block(Box::new(block))));
         let mut carved = Vec::new();
@@ -148,8 +176,12 @@ impl<D: Inspect> Ipam<D> {
         }
         let pools = settings.pools.into_iter();
         let pools = pools.map(|(_, pool)| (Key::Pool(pool.name().to_owned()), Object::from(pool)));
-        let others =
-            affinities.into_iter().chain(handles).chain(carved).map(|entry| (entry.key, entry.object));
+        let others = affinities
+            .records
+            .into_iter()
+            .chain(handles)
+            .chain(carved)
+            .map(|entry| (entry.key, entry.object));
         let others = others.chain(pools);
         survey.findings = audit(blocks.chain(others));
         survey.drop_hearsay();
@@ -167,65 +199,32 @@ impl<D: Inspect> Ipam<D> {
             Err(error) => survey.note_damage(error).map(|()| None),
         }
     }
-
-    /// All records of affinities; where one is damaged, those of the blocks that could be read, one by one.
-    async fn affinities(
-        &mut self,
-        blocks: &BTreeMap<Cidr, IpamBlock>,
-        survey: &mut Survey,
-    ) -> Result<Vec<Entry>, Error> {
-        match self.store.read(&[Want::AllAffinities]).await {
-            Ok(mut answers) => return Ok(answers.pop().map(Answer::objects).unwrap_or_default()),
-            Err(datastore::Error::Damaged { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
-        let mut records = Vec::new();
-        for (cidr, block) in blocks {
-            let Some(owner) = &block.affinity else { continue };
-            match self.store.read(&[Want::Object(Key::Affinity(owner.clone(), *cidr))]).await {
-                Ok(mut answers) => records.extend(answers.pop().and_then(Answer::object)),
-                Err(error) => {
-                    survey.note_damage(error)?;
-                    survey.unread.insert(*cidr);
-                }
-            }
-        }
-        Ok(records)
-    }
-
-    /// All handles. Where they are counted in the blocks and one of those is damaged, those of the others.
-    async fn all_handles(
-        &mut self,
-        blocks: &BTreeMap<Cidr, IpamBlock>,
-        survey: &mut Survey,
-    ) -> Result<Vec<Entry>, Error> {
-        match self.store.read(&[Want::AllHandles]).await {
-            Ok(mut answers) => return Ok(answers.pop().map(Answer::objects).unwrap_or_default()),
-            Err(datastore::Error::Damaged { .. }) if !survey.unread.is_empty() => {}
-            Err(error) => survey.note_damage(error)?,
-        }
-        let mut counted: BTreeMap<HandleId, IpamHandle> = BTreeMap::new();
-        for fact in survey.addresses.iter().filter(|fact| blocks.contains_key(&fact.block)) {
-            if let Some(id) = fact.handle.clone().and_then(|handle| HandleId::new(handle).ok()) {
-                *counted.entry(id).or_default().block.entry(fact.block).or_default() += 1;
-            }
-        }
-        let entry = |(id, handle): (HandleId, IpamHandle)| Entry {
-            key: Key::Handle(id),
-            revision: Revision(0),
-            object: handle.into(),
-        };
-        Ok(counted.into_iter().map(entry).collect())
-    }
 }
 
 impl Survey {
-    fn look_at(&mut self, wire: IpamBlock, config: &Config, now: Timestamp) {
-        // What is not well-formed, the audit says.
-        let Ok(mut block) = Block::from_wire(wire) else { return };
-        block.collect(config.cooldown, now);
-        self.blocks.push((block.cidr(), block.affinity().cloned()));
-        self.addresses.extend(block.allocations().map(|allocation| AddressFact::of(&block, &allocation)));
+    /// Counts the addresses of a block, and keeps those that are wanted.
+    fn look_at(&mut self, facts: Vec<AddressFact>, keep: &mut dyn FnMut(&AddressFact) -> bool) {
+        for fact in facts {
+            if fact.is_cooling {
+                self.cooling += 1;
+            } else {
+                self.held += 1;
+                match fact.noted(owner::key::NODE).map(|node| (node, self.users.get_mut(node))) {
+                    Some((_, Some(count))) => *count += 1,
+                    Some((node, None)) => drop(self.users.insert(node.to_owned(), 1)),
+                    None => {}
+                }
+            }
+            if keep(&fact) || !self.has_pool(fact.block) {
+                self.addresses.push(fact);
+            }
+        }
+    }
+
+    /// Whether a block lies in a pool, whatever its state.
+    #[must_use]
+    pub fn has_pool(&self, block: Cidr) -> bool {
+        self.pools.iter().any(|(_, cidr, _)| cidr.contains(block))
     }
 
     fn note_damage(&mut self, error: datastore::Error) -> Result<(), Error> {
@@ -257,9 +256,7 @@ impl Survey {
     }
 
     /// Handles that name no block in which they have an address, nor one that could not be read.
-    fn find_leaked(&mut self, handles: &[Entry]) {
-        let named = |fact: &'_ AddressFact| Some((fact.handle.clone()?, fact.block));
-        let held: BTreeSet<(String, Cidr)> = self.addresses.iter().filter_map(named).collect();
+    fn find_leaked(&mut self, handles: &[Entry], held: &BTreeSet<(String, Cidr)>) {
         for entry in handles {
             if let (Key::Handle(id), Object::Handle(handle)) = (&entry.key, &entry.object)
                 && !handle
@@ -270,5 +267,44 @@ impl Survey {
                 self.leaked_handles.push((id.clone(), entry.revision));
             }
         }
+    }
+}
+
+/// A block and who has its addresses. What is not well-formed, the audit says.
+pub(super) fn facts_of(
+    wire: IpamBlock,
+    config: &Config,
+    now: Timestamp,
+) -> (Option<(Cidr, Option<Affinity>)>, Vec<AddressFact>) {
+    let Ok(mut block) = Block::from_wire(wire) else { return (None, Vec::new()) };
+    block.collect(config.cooldown, now);
+    let facts = block.allocations().map(|allocation| AddressFact::of(&block, &allocation)).collect();
+    (Some((block.cidr(), block.affinity().cloned())), facts)
+}
+
+/// What of a block the audit looks at where handles cannot disagree with it. Most of a block says who has its addresses.
+fn without_owners(block: &IpamBlock) -> IpamBlock {
+    let is_any = block.allocations.iter().any(Option::is_some);
+    IpamBlock {
+        allocations: block.allocations.iter().map(|index| index.map(|_| 0)).collect(),
+        attributes: is_any.then(|| Attribute::new(&AttributeFields::default())).into_iter().collect(),
+        sequence_number_for_allocation: BTreeMap::new(),
+        ..shallow(block)
+    }
+}
+
+/// A block without its lists of addresses.
+fn shallow(block: &IpamBlock) -> IpamBlock {
+    IpamBlock {
+        cidr: block.cidr,
+        affinity: block.affinity.clone(),
+        affinity_claim_time: block.affinity_claim_time,
+        allocations: Vec::new(),
+        unallocated: block.unallocated.clone(),
+        attributes: Vec::new(),
+        sequence_number: block.sequence_number,
+        sequence_number_for_allocation: BTreeMap::new(),
+        deleted: block.deleted,
+        extra: block.extra.clone(),
     }
 }

@@ -8,6 +8,7 @@ mod disturbed;
 mod faults;
 mod host_local;
 mod kill;
+mod machines;
 mod main_plugins;
 mod refusals;
 mod surroundings;

@@ -29,7 +29,7 @@ fn distance(order: u32, (mut x, mut y): (u32, u32)) -> u32 {
     for level in (0..order).rev() {
         let side = 1 << level;
         let (right, up) = ((x >> level) & 1, (y >> level) & 1);
-        distance += (3 * right ^ up) << (2 * level);
+        distance += ((3 * right) ^ up) << (2 * level);
         (x, y) = (x & (side - 1), y & (side - 1));
         if up == 0 {
             if right == 1 {

@@ -253,7 +253,7 @@ fn address_title(address: &PortraitAddress, block: &PortraitBlock) -> String {
 /// A number with its thousands set apart; one with too many digits to be read, as a power of two.
 pub(super) fn grouped(number: u128) -> String {
     if number >= 1_000_000_000_000 {
-        return format!("2^{}", 127 - number.leading_zeros());
+        return format!("2^{}", number.ilog2());
     }
     let digits = number.to_string();
     let mut text = String::new();

@@ -122,9 +122,8 @@ impl Drawing {
     fn tile(&mut self, tile: &Tile) {
         let colour = tile.host.map_or(NOBODY, Colour::of_host);
         let gap = match (tile.what, self.cell) {
-            (What::Frame, _) => 1,
+            (What::Frame, _) | (_, 6..24) => 1,
             (_, 0..6) => 0,
-            (_, 6..24) => 1,
             _ => 3,
         };
         let Rect { x, y, width, height } = tile.rect;

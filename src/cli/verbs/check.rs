@@ -1,7 +1,8 @@
 //! `ipam check`: what does not agree, and addresses that nobody uses.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -10,10 +11,12 @@ use super::super::args::Check;
 use super::super::error::Error;
 use super::super::liveness::{self, Life, Witness};
 use super::super::render::{self, Format, counted, printable};
+use super::super::store::Store;
 use super::super::{Answer, Context, Outcome};
 use super::{report, write};
 use crate::datastore::{Derived, Inspect as _, run_in_place};
-use crate::ipam::{AddressFact, Finding, Survey, owner_key};
+use crate::ipam::{AddressFact, Finding, Ipam, Survey, owner_key};
+use crate::net::Cidr;
 
 /// How many hosts are listed, those with the most addresses first.
 const HOSTS_MAX: usize = 20;
@@ -45,15 +48,27 @@ pub(in crate::cli) fn run(
     file: Option<&Path>,
 ) -> Result<Answer, Error> {
     let witness = Witness::of(context, liveness::path(args.inventory.as_ref()))?;
+    let mut seen = Seen {
+        is_wanted: args.show_all_ips
+            || file.is_some()
+            || matches!(context.format, Format::Json | Format::Yaml),
+        witness: &witness,
+        inventory: BTreeSet::new(),
+    };
     let mut repaired = String::new();
-    let (survey, note) = if args.repair {
-        context.confirm("This mends counts of handles and records of affinities.", args.yes)?;
+    let (mut ipam, note) = if args.repair {
+        context.confirm(
+            "This makes anew what is derived: the index, lists of blocks with room, and records of affinities.",
+            args.yes,
+        )?;
         repair(context, &mut repaired)?
     } else {
-        let (mut ipam, note) = context.open_to_read()?;
-        (context.survey(&mut ipam)?, note)
+        context.open_to_read()?
     };
-    let problems = problems(&survey, &witness);
+    let survey = context.survey(&mut ipam, &mut |fact| seen.keeps(fact))?;
+    let lost = lost(context, &mut ipam, &survey)?;
+    drop(ipam);
+    let problems = problems(&survey, &lost, &seen);
     let store = context.locate()?.path.display().to_string();
     let listed: Vec<Value> = problems.iter().map(Problem::value).collect();
     let document = || report::document(&store, &survey, &witness, &listed);
@@ -70,66 +85,124 @@ pub(in crate::cli) fn run(
         report::write(file, &document())?;
         answer = answer.note(format!("note: the report is in {}", file.display()));
     }
+    answer.notes.extend(survey.damaged.iter().map(|damage| format!("warning: {damage}")));
     if !problems.is_empty() {
         answer.outcome = Outcome::No;
     }
     Ok(answer)
 }
 
-/// Mends what can be, and looks again.
-fn repair(context: &mut Context<'_>, repaired: &mut String) -> Result<(Survey, Option<String>), Error> {
+/// What is looked for while the store is gone through.
+struct Seen<'a> {
+    /// Every address, and not only those with a problem.
+    is_wanted: bool,
+    witness: &'a Witness,
+    /// Addresses of the inventory that somebody holds.
+    inventory: BTreeSet<IpAddr>,
+}
+
+impl Seen<'_> {
+    fn keeps(&mut self, fact: &AddressFact) -> bool {
+        if let Witness::Inventory(inventory) = self.witness
+            && !fact.is_cooling
+            && inventory.has(fact.address)
+        {
+            self.inventory.insert(fact.address);
+        }
+        self.is_wanted
+            || !fact.is_cooling && (is_unowned(fact) || matches!(self.witness.life(fact), Life::Dead(_)))
+    }
+}
+
+fn is_unowned(fact: &AddressFact) -> bool {
+    fact.handle.is_none() && !fact.is_host_reserved
+}
+
+/// Mends what can be.
+fn repair(context: &mut Context<'_>, repaired: &mut String) -> Result<(Ipam<Store>, Option<String>), Error> {
     let (mut ipam, note) = context.open_to_change()?;
     for done in run_in_place(ipam.store_mut().rebuild())? {
         let _ = writeln!(repaired, "Repaired: {done}");
     }
-    for finding in context.survey(&mut ipam)?.findings {
+    for finding in context.survey(&mut ipam, &mut |_| false)?.findings {
         if run_in_place(ipam.repair(&finding))? {
             let _ = writeln!(repaired, "Repaired: {finding}");
         }
     }
-    let survey = context.survey(&mut ipam)?;
     write::settle(&mut ipam);
-    Ok((survey, note))
+    Ok((ipam, note))
 }
 
-fn problems(survey: &Survey, witness: &Witness) -> Vec<Problem> {
+/// Addresses whose handles do not lead to them.
+fn lost(
+    context: &mut Context<'_>,
+    ipam: &mut Ipam<Store>,
+    survey: &Survey,
+) -> Result<Vec<AddressFact>, Error> {
+    let lost = survey.derived.iter().filter_map(|derived| match derived {
+        Derived::LostHandle { handle, block } => Some((handle.as_str(), *block)),
+        Derived::StrayHandle { .. } | Derived::Unusable { .. } => None,
+    });
+    let lost: BTreeSet<(&str, Cidr)> = lost.collect();
+    if lost.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut is_lost = |fact: &AddressFact| {
+        fact.handle.as_deref().is_some_and(|handle| lost.contains(&(handle, fact.block)))
+    };
+    Ok(context.facts(ipam, &mut is_lost)?.addresses)
+}
+
+fn problems(survey: &Survey, lost: &[AddressFact], seen: &Seen<'_>) -> Vec<Problem> {
+    let witness = seen.witness;
     let mut problems: Vec<Problem> = Vec::new();
-    problems.extend(survey.damaged.iter().map(|text| Problem::new("damaged", text.clone())));
+    let damaged = survey.damaged.iter();
+    problems
+        .extend(damaged.map(|text| Problem::new("damaged", format!("{text}; put it back from a backup"))));
     problems
         .extend(survey.findings.iter().map(|finding| Problem::new(kind_of(finding), finding.to_string())));
-    problems.extend(
-        survey.derived.iter().map(|derived| Problem::new(kind_of_derived(derived), derived.to_string())),
-    );
+    problems.extend(survey.derived.iter().flat_map(|derived| of_derived(derived, lost)));
+    for (block, _) in survey.blocks.iter().filter(|(block, _)| !survey.has_pool(*block)) {
+        if !survey.addresses.iter().any(|fact| fact.block == *block) {
+            problems
+                .push(Problem::new("orphanBlock", format!("block {block} lies in no pool, and is empty")));
+        }
+    }
     for fact in survey.addresses.iter().filter(|fact| !fact.is_cooling) {
         if let Life::Dead(why) = witness.life(fact) {
             problems.push(leaked(fact, &why));
-        } else if fact.handle.is_none() && !fact.is_host_reserved {
+        } else if is_unowned(fact) {
             problems.push(unowned(fact));
+        }
+        if !survey.has_pool(fact.block) {
+            let text = format!("{} is assigned, and lies in no pool; {}", fact.address, whose(fact));
+            problems.push(about("noPool", fact, text));
         }
     }
     if let Witness::Inventory(inventory) = witness {
-        let mut unheld: BTreeMap<_, _> = inventory.addresses().collect();
-        for fact in survey.addresses.iter().filter(|fact| !fact.is_cooling) {
-            unheld.remove(&fact.address);
-        }
-        for (address, name) in unheld {
-            let pool =
-                survey.pools.iter().find(|(_, cidr, enabled)| *enabled && cidr.contains_address(address));
-            let mut problem = match pool {
-                Some((pool, ..)) => Problem::new(
+        for (address, names) in inventory.users() {
+            // What lies in no pool is another network's.
+            let is_in = |(_, cidr, _): &&(String, Cidr, bool)| cidr.contains_address(address);
+            let Some((pool, ..)) = survey.pools.iter().find(is_in) else { continue };
+            let mut found = Vec::new();
+            if !seen.inventory.contains(&address) {
+                found.push(Problem::new(
                     "notAllocated",
                     format!(
-                        "{address} in use but not allocated: {name} has it, in pool `{}`",
+                        "{address} in use but not allocated: {} has it, in pool `{}`",
+                        names.join(", "),
                         printable(pool)
                     ),
-                ),
-                None => Problem::new(
-                    "notInPool",
-                    format!("{address} in use but not in any active pool: {name} has it"),
-                ),
-            };
-            problem.fields.insert("ip".into(), address.to_string().into());
-            problems.push(problem);
+                ));
+            }
+            if names.len() > 1 {
+                let text = format!("{address} has several owners: {}", names.join(", "));
+                found.push(Problem::new("duplicate", text));
+            }
+            for problem in &mut found {
+                problem.fields.insert("ip".into(), address.to_string().into());
+            }
+            problems.extend(found);
         }
     }
     problems
@@ -151,11 +224,23 @@ const fn kind_of(finding: &Finding) -> &'static str {
     }
 }
 
-const fn kind_of_derived(derived: &Derived) -> &'static str {
+/// What is derived and does not agree: where it is about addresses, one problem for each.
+fn of_derived(derived: &Derived, facts: &[AddressFact]) -> Vec<Problem> {
     match derived {
-        Derived::LostHandle { .. } => "lostHandle",
-        Derived::StrayHandle { .. } => "strayHandle",
-        Derived::Unusable { .. } => "unusable",
+        Derived::LostHandle { handle, block } => {
+            let is_of = |fact: &&AddressFact| fact.block == *block && fact.handle.as_ref() == Some(handle);
+            let lost = |fact: &AddressFact| {
+                let text = format!(
+                    "{} is held by a handle that the index does not lead to its block: no DEL would find it; {}",
+                    fact.address,
+                    whose(fact)
+                );
+                about("lostHandle", fact, text)
+            };
+            facts.iter().filter(is_of).map(lost).collect()
+        }
+        Derived::StrayHandle { .. } => vec![Problem::new("strayHandle", derived.to_string())],
+        Derived::Unusable { .. } => vec![Problem::new("unusable", derived.to_string())],
     }
 }
 
@@ -206,8 +291,7 @@ pub(super) fn whose(fact: &AddressFact) -> String {
 }
 
 fn text(store: &str, survey: &Survey, witness: &Witness, problems: &[Problem], show_all: bool) -> String {
-    let cooling = survey.addresses.iter().filter(|fact| fact.is_cooling).count();
-    let held = survey.addresses.len() - cooling;
+    let (held, cooling) = (survey.held, survey.cooling);
     let active = survey.pools.iter().filter(|(_, _, is_active)| *is_active).count();
     let mut text = format!("Checking the store at {store}\n");
     let _ = writeln!(
@@ -248,10 +332,8 @@ fn address_line(fact: &AddressFact, life: &Life) -> String {
 /// Hosts with the most addresses, and those that own something without there being a Node for them.
 fn hosts(text: &mut String, survey: &Survey) {
     let mut hosts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    for fact in survey.addresses.iter().filter(|fact| !fact.is_cooling) {
-        if let Some(node) = fact.noted(owner_key::NODE) {
-            hosts.entry(node).or_default().0 += 1;
-        }
+    for (node, count) in &survey.users {
+        hosts.entry(node).or_default().0 += count;
     }
     for owner in survey.blocks.iter().filter_map(|(_, owner)| owner.as_ref()) {
         if owner.kind() == "host" {

@@ -2,9 +2,13 @@
 
 use std::fmt::Write as _;
 
+use serde_json::json;
+
 use super::super::args::Configure;
 use super::super::error::Error;
+use super::super::render::{self, Format};
 use super::super::{Answer, Context};
+use super::show::config_value;
 use crate::api::calico::VmAddressPersistence;
 use crate::api::validate::{IP_COOLDOWN_SECONDS_MAX, MAX_BLOCKS_PER_HOST_MAX};
 use crate::datastore::{Datastore as _, run_in_place};
@@ -41,6 +45,15 @@ pub(in crate::cli) fn run(context: &Context<'_>, args: &Configure) -> Result<Ans
         ConfigureError::Engine(error) => Error::Engine(error),
     })?;
     run_in_place(ipam.store_mut().settle());
+    match context.format {
+        Format::Json => {
+            return Ok(Answer::data(render::json(&json!({ "configuration": config_value(&changed.after) }))));
+        }
+        Format::Yaml => {
+            return Ok(Answer::data(render::yaml(&json!({ "configuration": config_value(&changed.after) }))));
+        }
+        _ => {}
+    }
     let mut text = String::new();
     let (before, after) = (properties(&changed.before), properties(&changed.after));
     for ((property, before), (_, after)) in before.into_iter().zip(after) {

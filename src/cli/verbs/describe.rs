@@ -19,7 +19,7 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Describe) -> Result<
     let selection = Selection::parse(&args.kind, &args.names)?;
     let (ipam, note) = context.open_to_read()?;
     let mut store = ipam.into_store();
-    let found = get::read(&mut store, &selection)?;
+    let (found, damaged) = get::read(&mut store, &selection)?;
     let mut ipam = Ipam::new(store);
     let census = match selection.kind {
         Kind::IpPool | Kind::Node => context.count(&mut ipam)?,
@@ -29,6 +29,7 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Describe) -> Result<
     let texts: Vec<_> = found.iter().map(|one| describe(selection.kind, one, &census.usage)).collect();
     let mut answer = get::answer_about(&selection, &found, note);
     answer.data = texts.join("\n\n");
+    answer.notes.extend(damaged.iter().map(|damage| format!("warning: {damage}")));
     answer.notes.extend(warnings(&damage(&census)));
     Ok(answer)
 }

@@ -10,7 +10,9 @@ use super::super::render::{self, Format};
 use super::super::store::Store;
 use super::super::{Answer, Context, Outcome};
 use crate::api::calico;
-use crate::datastore::{self, Answer as Read, Datastore as _, Entry, Key, Object, Want, run_in_place};
+use crate::datastore::{
+    self, Answer as Read, Datastore as _, Entry, Inspect as _, Key, Object, Visit, Want, run_in_place,
+};
 use crate::net::{Cidr, Family};
 
 /// What was asked for: a kind, and which resources of it; without names, all.
@@ -36,12 +38,13 @@ pub(in crate::cli) fn run(context: &Context<'_>, args: &Get) -> Result<Answer, E
     let selection = Selection::parse(&args.kind, &args.names)?;
     let filter = Filter::parse(selection.kind, args.selector.as_deref(), args.field_selector.as_deref())?;
     let (ipam, note) = context.open_to_read()?;
-    let mut found = read(&mut ipam.into_store(), &selection)?;
+    let (mut found, damaged) = read(&mut ipam.into_store(), &selection)?;
     found.retain(|resource| filter.matches(resource));
     let mut answer = answer_about(&selection, &found, note);
     if found.is_empty() && !filter.is_empty() && answer.outcome == Outcome::No {
         answer.notes = vec![format!("note: no {} match", selection.kind.info().plural)];
     }
+    answer.notes.extend(damaged.iter().map(|damage| format!("warning: {damage}")));
     answer.data = print(context.format, &selection, found);
     Ok(answer)
 }
@@ -64,19 +67,40 @@ pub(in crate::cli) fn answer_about(selection: &Selection, found: &[Value], note:
     answer
 }
 
-/// The resources that were asked for and exist, in the order of their keys. The lock is given up before they are
-/// looked at.
-pub(in crate::cli) fn read(store: &mut Store, selection: &Selection) -> Result<Vec<Value>, datastore::Error> {
-    let wants = wants(store, selection)?;
-    let answers = run_in_place(store.read(&wants))?;
+/// The resources that were asked for and exist, in the order of their keys, and what could not be read of a long list.
+/// The lock is given up before they are looked at.
+pub(in crate::cli) fn read(
+    store: &mut Store,
+    selection: &Selection,
+) -> Result<(Vec<Value>, Vec<String>), datastore::Error> {
+    let (entries, damaged) = match selection.kind {
+        Kind::IpamBlock if selection.names.is_empty() => every_block(store)?,
+        Kind::BlockAffinity => {
+            let found = run_in_place(store.all_affinities())?;
+            (found.records, found.damaged.into_iter().map(|(_, error)| error.to_string()).collect())
+        }
+        kind => {
+            let wants = wants(store, selection)?;
+            let answers = run_in_place(store.read(&wants))?;
+            (answers.into_iter().flat_map(|answer| entries(answer, kind)).collect(), Vec::new())
+        }
+    };
     store.unlock();
-    let entries: Vec<Entry> =
-        answers.into_iter().flat_map(|answer| entries(answer, selection.kind)).collect();
     let resources = entries.into_iter().filter_map(kinds::resource);
     let is_meant = |resource: &Value| {
         selection.names.is_empty() || selection.names.iter().any(|name| is_named(resource, name))
     };
-    Ok(resources.filter(is_meant).collect())
+    Ok((resources.filter(is_meant).collect(), damaged))
+}
+
+fn every_block(store: &mut Store) -> Result<(Vec<Entry>, Vec<String>), datastore::Error> {
+    let (mut entries, mut damaged) = (Vec::new(), Vec::new());
+    let mut visit = |Visit { cidr, block, .. }: Visit| match block {
+        Ok(block) => entries.push(entry(Key::Block(cidr), datastore::Revision(block.sequence_number), block)),
+        Err(error) => damaged.push(error.to_string()),
+    };
+    run_in_place(store.each_block(&mut visit))?;
+    Ok((entries, damaged))
 }
 
 /// What has to be read. Blocks are many: only those that are named are opened.
@@ -85,11 +109,11 @@ fn wants(store: &mut Store, selection: &Selection) -> Result<Vec<Want>, datastor
     let object = |name: &String| selection.kind.key(name).map(Want::Object);
     Ok(match selection.kind {
         Kind::IpamConfiguration | Kind::IpPool | Kind::IpReservation => vec![Want::Settings],
-        Kind::BlockAffinity => vec![Want::AllAffinities],
         Kind::Node if names.is_empty() => vec![Want::Nodes],
         Kind::IpamHandle if names.is_empty() => vec![Want::AllHandles],
         Kind::Node | Kind::IpamHandle => names.iter().filter_map(object).collect(),
-        Kind::IpamBlock if names.is_empty() => vec![Want::AllBlocks],
+        // These are looked through as a whole.
+        Kind::BlockAffinity => Vec::new(),
         Kind::IpamBlock => {
             let everything =
                 Family::BOTH.into_iter().filter_map(|family| Cidr::containing(family.address(0), 0));

@@ -1,4 +1,4 @@
-//! `ipam metrics`: counts for Prometheus, as OpenMetrics text.
+//! `ipam metrics`: counts for Prometheus, as `OpenMetrics` text.
 //!
 //! What a node exporter's textfile directory takes is an older format, in which the lines that are new are comments.
 

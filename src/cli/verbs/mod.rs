@@ -10,6 +10,7 @@ pub(super) mod describe;
 pub(super) mod explain;
 pub(super) mod gc;
 pub(super) mod get;
+mod ledger;
 pub(super) mod map;
 pub(super) mod metrics;
 pub(super) mod migrate;

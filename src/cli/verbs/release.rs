@@ -1,7 +1,6 @@
 //! `ipam release`: addresses that no DEL will free any more.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::net::IpAddr;
 
 use super::super::args::Release;
@@ -11,11 +10,12 @@ use super::super::render::{counted, printable};
 use super::super::store::Store;
 use super::super::{Answer, Context, Outcome};
 use super::check::whose;
+use super::ledger::{Ledger, RELEASED, WOULD_RELEASE};
 use super::report::{self, Report};
 use super::write;
 use crate::api::{HandleId, HostName};
 use crate::datastore::{Revision, run_in_place};
-use crate::ipam::{AddressFact, Assignment, Ipam, ReleaseError, Survey, owner_key};
+use crate::ipam::{AddressFact, Assignment, Ipam, ReleaseError, owner_key};
 use crate::net::parse_address;
 
 /// Why an address that is held is left alone.
@@ -65,15 +65,18 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Release) -> Result<A
     }
     let given = args.ip.iter().map(|text| parse_address(text).ok_or_else(|| Error::Address(text.clone())));
     let given = given.collect::<Result<Vec<_>, _>>()?;
-    let (mut ipam, note) = context.open_to_change()?;
+    let (mut ipam, note) = context.open_to_read()?;
     let mut answer = Answer { notes: note.into_iter().collect(), ..Answer::default() };
     let meant = if given.is_empty() {
-        let survey = context.survey(&mut ipam)?;
-        chosen(&survey, args)?
+        let (meant, damaged) = chosen(context, &mut ipam, args)?;
+        answer.notes.extend(damaged.into_iter().map(|damage| format!("warning: {damage}")));
+        meant
     } else {
         let whatever = |address| Assignment { address, sequence: None, handle: None };
         given.into_iter().map(whatever).collect()
     };
+    // Nobody waits while a person thinks.
+    drop(ipam);
     if meant.is_empty() {
         answer.outcome = Outcome::No;
         answer.notes.push("note: nothing is held by it".to_owned());
@@ -82,20 +85,36 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Release) -> Result<A
     if !args.dry_run && !meant.is_empty() {
         context.confirm(&format!("This releases {}.", addresses.join(", ")), args.yes)?;
     }
-    let mut run = Run { witness: &witness, args, answer };
+    let (mut ipam, _) = open(context, args)?;
+    let mut run = Run { witness: &witness, args, answer, ledger: Ledger::default() };
     for assignment in &meant {
         run.release(context, &mut ipam, assignment);
+        ipam.store_mut().unlock();
     }
-    let mut answer = run.answer;
-    if let Some(node) = args.node.as_deref().filter(|_| !args.dry_run && answer.outcome != Outcome::Failed) {
-        give_up(context, &mut ipam, node, &mut answer)?;
+    if let Some(node) = args.node.as_deref()
+        && !args.dry_run
+        && run.answer.outcome != Outcome::Failed
+    {
+        run.give_up(context, &mut ipam, node)?;
     }
-    write::settle(&mut ipam);
-    Ok(answer)
+    if !args.dry_run {
+        write::settle(&mut ipam);
+    }
+    run.answer.data = run.ledger.render(context.format);
+    Ok(run.answer)
 }
 
-/// What is held by a handle, a virtual machine or a node.
-fn chosen(survey: &Survey, args: &Release) -> Result<Vec<Assignment>, Error> {
+/// Opens the store to do it, or only to see what would be done.
+fn open(context: &Context<'_>, args: &Release) -> Result<(Ipam<Store>, Option<String>), Error> {
+    if args.dry_run { context.open_to_read() } else { context.open_to_change() }
+}
+
+/// What is held by a handle, a virtual machine or a node; and what could not be read.
+fn chosen(
+    context: &mut Context<'_>,
+    ipam: &mut Ipam<Store>,
+    args: &Release,
+) -> Result<(Vec<Assignment>, Vec<String>), Error> {
     let machine = args.vm.as_deref().map(|text| {
         text.split_once('/').ok_or_else(|| Error::Argument {
             what: "`--vm`".into(),
@@ -104,7 +123,7 @@ fn chosen(survey: &Survey, args: &Release) -> Result<Vec<Assignment>, Error> {
         })
     });
     let machine = machine.transpose()?;
-    let is_meant = |fact: &&AddressFact| {
+    let mut is_meant = |fact: &AddressFact| {
         let is_handle = args.handle.is_some() && fact.handle == args.handle;
         let is_node = args.node.is_some() && fact.noted(owner_key::NODE) == args.node.as_deref();
         let is_machine = machine.is_some_and(|(namespace, name)| {
@@ -118,25 +137,8 @@ fn chosen(survey: &Survey, args: &Release) -> Result<Vec<Assignment>, Error> {
         sequence: Some(fact.sequence),
         handle: fact.handle.clone(),
     };
-    Ok(survey.addresses.iter().filter(is_meant).map(assignment).collect())
-}
-
-/// A node whose addresses were freed keeps no block either.
-fn give_up(
-    context: &Context<'_>,
-    ipam: &mut Ipam<Store>,
-    node: &str,
-    answer: &mut Answer,
-) -> Result<(), Error> {
-    let Ok(host) = HostName::new(node) else { return Ok(()) };
-    let removed = run_in_place(ipam.give_up_blocks_of(&host, context.clock.now()))?;
-    let blocks = removed.blocks + removed.left.blocks;
-    if blocks > 0 {
-        let blocks = counted(blocks, "block", "blocks");
-        let _ = writeln!(answer.data, "Gave up {blocks} of node {}", printable(node));
-        answer.outcome = Outcome::Done;
-    }
-    Ok(())
+    let facts = context.facts(ipam, &mut is_meant)?;
+    Ok((facts.addresses.iter().map(assignment).collect(), facts.damaged))
 }
 
 /// One run over several addresses.
@@ -144,9 +146,23 @@ struct Run<'a> {
     witness: &'a Witness,
     args: &'a Release,
     answer: Answer,
+    ledger: Ledger,
 }
 
 impl Run<'_> {
+    /// A node whose addresses were freed keeps no block either.
+    fn give_up(&mut self, context: &Context<'_>, ipam: &mut Ipam<Store>, node: &str) -> Result<(), Error> {
+        let Ok(host) = HostName::new(node) else { return Ok(()) };
+        let removed = run_in_place(ipam.give_up_blocks_of(&host, context.clock.now()))?;
+        let blocks = removed.blocks + removed.left.blocks;
+        if blocks > 0 {
+            let blocks = counted(blocks, "block", "blocks");
+            self.ledger.say(format!("Gave up {blocks} of node {}", printable(node)));
+            self.answer.outcome = Outcome::Done;
+        }
+        Ok(())
+    }
+
     fn judge(&self, fact: &AddressFact) -> Result<(), Kept> {
         let (address, owner) = (fact.address, whose(fact));
         if !self.args.force {
@@ -164,11 +180,11 @@ impl Run<'_> {
         let now = context.clock.now();
         match run_in_place(ipam.release_address(assignment, now, |fact| self.judge(fact))) {
             Ok(fact) => {
-                let _ = writeln!(self.answer.data, "Released {} ({})", fact.address, whose(&fact));
+                self.ledger.released(RELEASED, None, &fact);
                 self.warn_if_alive(&fact);
             }
             Err(ReleaseError::Declined(Kept::DryRun(fact))) => {
-                let _ = writeln!(self.answer.data, "Would release {} ({})", fact.address, whose(&fact));
+                self.ledger.released(WOULD_RELEASE, None, &fact);
             }
             Err(error) => {
                 self.answer.notes.extend(Error::Release(error).report().lines().map(str::to_owned));
@@ -221,22 +237,24 @@ fn from_reports(context: &mut Context<'_>, args: &Release, witness: &Witness) ->
         let plan = counted(meant.len(), "address", "addresses");
         context.confirm(&format!("This releases {plan} and {} handles.", handles.len()), args.yes)?;
     }
-    let (mut ipam, note) = context.open_to_change()?;
+    let (mut ipam, note) = open(context, args)?;
     let answer = Answer { notes: note.into_iter().collect(), ..Answer::default() };
     // A report never overrides what is known now.
     let careful = Release { force: false, ..args.clone() };
-    let mut run = Run { witness, args: &careful, answer };
+    let mut run = Run { witness, args: &careful, answer, ledger: Ledger::default() };
     let (mut released, mut skipped, mut failed, mut planned) = (0usize, 0usize, 0usize, 0usize);
     for assignment in meant.values() {
         let now = context.clock.now();
+        // Whoever waits comes in between.
+        ipam.store_mut().unlock();
         match run_in_place(ipam.release_address(assignment, now, |fact| run.judge(fact))) {
             Ok(fact) => {
                 released += 1;
-                let _ = writeln!(run.answer.data, "Released {} ({})", fact.address, whose(&fact));
+                run.ledger.released(RELEASED, None, &fact);
             }
             Err(ReleaseError::Declined(Kept::DryRun(fact))) => {
                 planned += 1;
-                let _ = writeln!(run.answer.data, "Would release {} ({})", fact.address, whose(&fact));
+                run.ledger.released(WOULD_RELEASE, None, &fact);
             }
             Err(ReleaseError::Engine(error)) => {
                 failed += 1;
@@ -244,11 +262,10 @@ fn from_reports(context: &mut Context<'_>, args: &Release, witness: &Witness) ->
             }
             Err(changed) => {
                 skipped += 1;
-                let _ = writeln!(run.answer.data, "Skipped: {changed}");
+                run.ledger.skipped(assignment.address, &changed.to_string());
             }
         }
     }
-    let mut answer = run.answer;
     let mut gone = 0usize;
     for handle in handles.iter().filter(|_| !args.dry_run) {
         let id = HandleId::new(handle.id.clone()).ok();
@@ -258,18 +275,21 @@ fn from_reports(context: &mut Context<'_>, args: &Release, witness: &Witness) ->
             gone += 1;
         }
     }
-    let (word, number) = if args.dry_run { ("Would release", planned) } else { ("Released", released) };
+    let (word, number) = if args.dry_run { (WOULD_RELEASE, planned) } else { (RELEASED, released) };
     let addresses = counted(number, "address", "addresses");
-    let _ = writeln!(answer.data, "{word} {addresses}; {skipped} skipped; {failed} errors.");
+    run.ledger.say(format!("{word} {addresses}; {skipped} skipped; {failed} errors."));
     if args.dry_run && !handles.is_empty() {
-        let _ = writeln!(answer.data, "Would release {} handles.", handles.len());
+        run.ledger.say(format!("Would release {} handles.", handles.len()));
     } else if !handles.is_empty() {
         let handles = handles.len() - gone;
-        let _ = writeln!(answer.data, "Released {gone} handles; {handles} skipped; 0 errors.");
+        run.ledger.say(format!("Released {gone} handles; {handles} skipped; 0 errors."));
     }
     if failed > 0 {
-        answer.outcome = Outcome::Failed;
+        run.answer.outcome = Outcome::Failed;
     }
-    write::settle(&mut ipam);
-    Ok(answer)
+    if !args.dry_run {
+        write::settle(&mut ipam);
+    }
+    run.answer.data = run.ledger.render(context.format);
+    Ok(run.answer)
 }

@@ -251,7 +251,8 @@ fn config_table(config: &Config) -> String {
     table.boxed()
 }
 
-fn config_value(config: &Config) -> Value {
+/// The options in effect, as a document.
+pub(super) fn config_value(config: &Config) -> Value {
     json!({
         "strictAffinity": config.affinity_rule == crate::ipam::AffinityRule::Strict,
         "autoAllocateBlocks": config.auto_allocate_blocks,

@@ -2,11 +2,14 @@
 
 use std::fmt::Write as _;
 
+use serde_json::json;
+
 use super::super::args::Split;
 use super::super::error::Error;
-use super::super::render::printable;
+use super::super::render::{self, Format, printable};
 use super::super::{Answer, Context};
 use super::write;
+use crate::api::calico::IpPool;
 use crate::datastore::run_in_place;
 
 /// Serves it.
@@ -23,9 +26,21 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Split) -> Result<Ans
     let (mut ipam, note) = context.open_to_change()?;
     let (pool, children) = run_in_place(ipam.split_pool(asked, parts))?;
     write::settle(&mut ipam);
-    let mut data = format!("Successfully split IP pool {} ({})\n", printable(pool.name()), pool.spec.cidr);
-    for child in children {
-        let _ = writeln!(data, "Created {} ({})", printable(child.name()), child.spec.cidr);
-    }
+    let document = || {
+        let part = |pool: &IpPool| json!({ "name": pool.name(), "cidr": pool.spec.cidr });
+        json!({ "split": part(&pool), "created": children.iter().map(part).collect::<Vec<_>>() })
+    };
+    let data = match context.format {
+        Format::Json => render::json(&document()),
+        Format::Yaml => render::yaml(&document()),
+        _ => {
+            let (name, cidr) = (printable(pool.name()), pool.spec.cidr);
+            let mut text = format!("Successfully split IP pool {name} ({cidr})\n");
+            for child in &children {
+                let _ = writeln!(text, "Created {} ({})", printable(child.name()), child.spec.cidr);
+            }
+            text
+        }
+    };
     Ok(Answer { data, notes: note.into_iter().collect(), ..Answer::default() })
 }

@@ -66,10 +66,9 @@ fn host(context: &Context<'_>, args: &Why) -> Result<Host, Error> {
 
 /// What a pod has already, a line each.
 fn held_by(context: &mut Context<'_>, ipam: &mut Ipam<Store>, pod: &str) -> Result<Vec<String>, Error> {
-    let survey = context.survey(ipam)?;
-    let of_pod =
-        survey.addresses.iter().filter(|fact| !fact.is_cooling && fact.pod().as_deref() == Some(pod));
-    Ok(of_pod.map(|fact| format!("{} ({})", fact.address, whose(fact))).collect())
+    let mut is_of_pod = |fact: &ipam::AddressFact| !fact.is_cooling && fact.pod().as_deref() == Some(pod);
+    let facts = context.facts(ipam, &mut is_of_pod)?;
+    Ok(facts.addresses.iter().map(|fact| format!("{} ({})", fact.address, whose(fact))).collect())
 }
 
 fn text(host: &Host, pod: Option<&str>, held: &[String], verdicts: &[Verdict]) -> String {

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 
 use nix::fcntl::OFlag;
 
+use super::codec::decode_affinity;
 use super::index::{self, Lookup};
-use super::layout::{INDEX, STATE, fnv1a};
+use super::layout::{AFFINITIES, INDEX, STATE, cidr_of_file, fnv1a, path};
 use super::record::OpVerb;
 use super::slots::{PAGE_BYTES, SLOT_BYTES, parse_slot};
 use super::{Access, FileStore};
 use crate::api::calico::IpamBlock;
-use crate::datastore::{Derived, Error, Inspect, Visit};
+use crate::datastore::{Affinities, Derived, Entry, Error, Inspect, Visit};
 use crate::net::Cidr;
 
 /// A handle's hash, and a block to which it leads. A list of them takes half of what a map does.
@@ -46,18 +47,68 @@ impl Inspect for FileStore {
         Ok(())
     }
 
-    async fn derived(&mut self) -> Result<Vec<Derived>, Error> {
-        // What is looked at must belong together, so whoever changes it waits.
+    /// As with blocks.
+    async fn all_affinities(&mut self) -> Result<Affinities, Error> {
         self.lock_again()?;
-        let mut found = Vec::new();
+        if self.access == Access::Read {
+            self.unlock();
+        }
+        let mut records = Vec::new();
+        let mut again = Vec::new();
+        for owner in self.folders(AFFINITIES)? {
+            let folder = format!("{AFFINITIES}/{owner}");
+            for (name, content) in self.objects_in(&folder)? {
+                let Some(cidr) = cidr_of_file(&name) else { continue };
+                let file = format!("{folder}/{name}");
+                match self.affinity_in(&file, &content) {
+                    Ok(entry) => records.push(entry),
+                    Err(_) => again.push((cidr, file)),
+                }
+            }
+        }
+        let mut damaged = Vec::new();
+        if !again.is_empty() {
+            self.lock_again()?;
+        }
+        for (cidr, file) in again {
+            let Some(content) = self.content(&file)? else { continue };
+            match self.affinity_in(&file, &content) {
+                Ok(entry) => records.push(entry),
+                Err(error) => damaged.push((cidr, error)),
+            }
+        }
+        records.sort_by(|a, b| a.key.cmp(&b.key));
+        Ok(Affinities { records, damaged })
+    }
+
+    fn counts_handles(&self) -> bool {
+        true
+    }
+
+    /// As with blocks, whoever only reads holds no lock meanwhile, and looks again at what looked wrong.
+    async fn derived(&mut self) -> Result<Vec<Derived>, Error> {
+        self.lock_again()?;
         let unusable = |file: &str| Derived::Unusable { file: file.to_owned() };
         self.settings()?;
-        if self.state_is_stale {
-            found.push(unusable(STATE));
+        let state_is_stale = self.state_is_stale;
+        if self.access == Access::Read {
+            self.unlock();
         }
-        match self.ways()? {
-            None => found.push(unusable(INDEX)),
-            Some(ways) => found.extend(self.compare(&ways)?),
+        let mut found = match self.ways()? {
+            None => vec![unusable(INDEX)],
+            Some(ways) => self.compare(&ways)?,
+        };
+        if !found.is_empty() {
+            self.lock_again()?;
+            let looked_at = std::mem::take(&mut found);
+            for one in looked_at {
+                if self.is_so(&one)? {
+                    found.push(one);
+                }
+            }
+        }
+        if state_is_stale {
+            found.push(unusable(STATE));
         }
         Ok(found)
     }
@@ -84,6 +135,10 @@ impl Ways {
 }
 
 impl FileStore {
+    fn affinity_in(&self, file: &str, content: &[u8]) -> Result<Entry, Error> {
+        decode_affinity(&self.dir.path_of(file), content, |key| path(key).as_deref() == Some(file))
+    }
+
     /// What the index and the journal say; `None`: the index is not to be believed.
     pub(super) fn ways(&self) -> Result<Option<Ways>, Error> {
         let mut listed = BTreeSet::new();
@@ -148,6 +203,51 @@ impl FileStore {
             }
         }
         Ok(found)
+    }
+}
+
+impl FileStore {
+    /// Whether something does not agree now, under the lock.
+    fn is_so(&self, derived: &Derived) -> Result<bool, Error> {
+        match derived {
+            Derived::Unusable { .. } => {
+                let header = &self.journal.header;
+                Ok(header.index != 0 && index::lookup(&self.dir, header, 0)? == Lookup::Unusable)
+            }
+            Derived::LostHandle { handle, block } => {
+                let holds = self
+                    .block_uncached(*block)?
+                    .is_some_and(|block| owner_names(&block).contains(handle.as_str()));
+                Ok(holds && !self.leads(fnv1a(handle.as_bytes()), *block)?)
+            }
+            Derived::StrayHandle { hash, block } => {
+                let Ok(hash) = u64::from_str_radix(hash, 16) else { return Ok(false) };
+                let is_owner =
+                    |block: &IpamBlock| owner_names(block).iter().any(|name| fnv1a(name.as_bytes()) == hash);
+                let holds = self.block_uncached(*block)?.is_some_and(|block| is_owner(&block));
+                Ok(!holds && self.leads(hash, *block)?)
+            }
+        }
+    }
+
+    /// Whether there is a way from a handle to a block.
+    fn leads(&self, hash: u64, block: Cidr) -> Result<bool, Error> {
+        let mut leads = match index::lookup(&self.dir, &self.journal.header, hash)? {
+            Lookup::Blocks(blocks) => blocks.contains(&block),
+            // All blocks are looked at then.
+            Lookup::TooMany | Lookup::Unusable => true,
+        };
+        let overlay = &self.journal.overlay;
+        for op in overlay.ops().iter().filter(|op| fnv1a(overlay.bytes(&op.name)) == hash) {
+            if overlay.text(&op.block).parse() == Ok(block) {
+                match op.verb {
+                    OpVerb::HandleAdd => leads = true,
+                    OpVerb::HandleRemove => leads = false,
+                    _ => {}
+                }
+            }
+        }
+        Ok(leads)
     }
 }
 

@@ -7,12 +7,13 @@ use super::codec::decode_affinity;
 use super::handles::HandleMap;
 use super::index;
 use super::inspect::owner_names;
-use super::layout::{AFFINITIES, INDEX, ROOM, cidr_of_file, fnv1a, path};
+use super::layout::{AFFINITIES, INDEX, ROOM, STATE, TEMPORARY, cidr_of_file, fnv1a, path};
+use super::open_file::io_error;
 use super::overlay::Latest;
 use super::room::room_entry;
-use super::{FileStore, layout};
+use super::{FileStore, layout, state};
 use crate::api::calico::{Attribute, IpamBlock};
-use crate::datastore::{Derived, Error, Key};
+use crate::datastore::{Derived, Error, Key, Verb};
 
 impl FileStore {
     /// Mends what was found. The answer: what was done, a line each. The lock is held.
@@ -23,14 +24,21 @@ impl FileStore {
             Derived::Unusable { file } => file == INDEX,
         };
         let is_due = found.iter().any(is_of_index);
-        if is_due && self.journal.header.index == 0 {
-            // There is no index yet; writing the journal out makes one.
-            self.cut()?;
+        if is_due {
+            // What the journal says of handles would be laid over the new index. A damaged block may keep it from being
+            // written out; then the index is right but for that.
+            match self.cut() {
+                Ok(()) | Err(Error::Damaged { .. }) => {}
+                Err(error) => return Err(error),
+            }
         }
         if is_due && self.journal.header.index != 0 {
             let map = self.whole_handle_map()?;
             index::build(&self.dir, self.journal.header.index, 0, &index::entries(&map))?;
             done.push(format!("made `{INDEX}` anew from the blocks"));
+        }
+        if found.contains(&Derived::Unusable { file: STATE.to_owned() }) && self.rebuild_state()? {
+            done.push(format!("made `{STATE}` anew from the objects"));
         }
         let changed = self.rebuild_room()?;
         if changed > 0 {
@@ -38,6 +46,22 @@ impl FileStore {
         }
         self.seen.forget();
         Ok(done)
+    }
+
+    /// Writes the copy of the settings anew, if the objects are those of which it was made. False: somebody has changed
+    /// them by hand. Then they count, and the next commit of a setting writes the copy.
+    fn rebuild_state(&mut self) -> Result<bool, Error> {
+        let content = state::encode(&self.settings()?);
+        if Some(crc32fast::hash(&content)) != self.journal.header.state {
+            return Ok(false);
+        }
+        let temporary = format!("{TEMPORARY}{STATE}");
+        let file = self.dir.write_new(&temporary, &content)?;
+        file.sync_data().map_err(|source| io_error(Verb::Sync, &self.dir.path_of(&temporary), source))?;
+        self.dir.rename(&temporary, &self.dir, STATE)?;
+        self.dir.sync()?;
+        self.state_is_stale = false;
+        Ok(true)
     }
 
     /// Removes records of affinities that cannot be read: the blocks say whose they are.

@@ -42,10 +42,11 @@ impl Scale {
         let mut cidrs = Vec::with_capacity(self.blocks);
         for number in 0..self.blocks.div_ceil(BLOCKS_PER_HOST) {
             let host = format!("node-{number:04}");
-            let mut wanted = BLOCKS_PER_HOST.min(self.blocks - cidrs.len());
-            let own: Vec<Cidr> =
-                Walk::new(&host, self.pool, BLOCK_PREFIX, &taken).take(std::mem::take(&mut wanted)).collect();
-            own.iter().for_each(|cidr| taken.insert_cidr(*cidr));
+            let wanted = BLOCKS_PER_HOST.min(self.blocks - cidrs.len());
+            let own: Vec<Cidr> = Walk::new(&host, self.pool, BLOCK_PREFIX, &taken).take(wanted).collect();
+            for cidr in &own {
+                taken.insert_cidr(*cidr);
+            }
             cidrs.extend(own.into_iter().map(|cidr| (host.clone(), cidr)));
         }
         assert_eq!(cidrs.len(), self.blocks, "the pool has so many blocks");

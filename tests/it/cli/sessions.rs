@@ -51,7 +51,11 @@ fn difference(written: &str, said: &str) -> String {
     let first = written.iter().zip(&said).take_while(|(a, b)| a == b).count();
     let part = |lines: &[&str]| {
         let from = lines.iter().take(first).rposition(|line| line.starts_with('$')).unwrap_or(0);
-        lines.iter().skip(from).take(first - from + 8).map(|line| format!("    {line}\n")).collect::<String>()
+        lines
+            .iter()
+            .skip(from)
+            .take(first - from + 8)
+            .fold(String::new(), |text, line| text + "    " + line + "\n")
     };
     format!("  line {}, written:\n{}  said:\n{}", first + 1, part(&written), part(&said))
 }

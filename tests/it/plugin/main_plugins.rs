@@ -44,6 +44,13 @@ impl Scene {
         self.call_as(network, verb, number, &format!("container-{number}"))
     }
 
+    /// A call that was made for our plugin alone, by the main plugin for the container of that number.
+    pub(super) fn dressed(&self, call: Call, number: usize) -> Call {
+        let netns = self.containers[number].path().display().to_string();
+        let call = call.variable("CNI_NETNS", netns).variable("CNI_PATH", self.path.clone());
+        call.program(&self.main).under(&self.host.exec())
+    }
+
     fn call_as(&self, network: &Network, verb: &str, number: usize, id: &str) -> Call {
         let netns = self.containers[number].path().display().to_string();
         let call =
@@ -75,6 +82,11 @@ impl Scene {
         let of = |namespace: &Namespace| format!("{}{}", namespace.ip(&["addr"]), namespace.ip(&["route"]));
         format!("host\n{}\na\n{}\nb\n{}", of(&self.host), of(&self.containers[0]), of(&self.containers[1]))
     }
+}
+
+/// Two hosts with two containers each. Their stores are of their own; a network may name one for both.
+pub(super) fn two_hosts(main: &str) -> Result<[Scene; 2], String> {
+    Ok([Scene::set(main)?, Scene::set(main)?])
 }
 
 pub(super) fn address_of(ip: &Value) -> IpAddr {

@@ -1,9 +1,9 @@
 //! `state`, `index` and `room` are repaired, never believed.
 
 use super::*;
-use crate::datastore::RoomHint;
 use crate::datastore::file::index;
 use crate::datastore::file::layout::fnv1a;
+use crate::datastore::{Inspect, RoomHint, Visit};
 
 /// A store with everything written out, then changed, then written out again; and the older copy of a file.
 fn with_older(name: &str) -> (Bench, Vec<u8>) {
@@ -195,4 +195,29 @@ fn a_handle_in_very_many_blocks_is_found_in_all_of_them() {
     release(&mut store, &ranges[9], "many");
     store.write_out().expect("written out");
     assert_eq!(ask(&mut store, Want::Held(handle("many"))).held().1.len(), 69);
+}
+
+#[test]
+fn what_is_derived_agrees_whatever_the_journal_has_and_a_reader_lets_others_in() {
+    let bench = with_twenty_records();
+    let found = |store: &mut FileStore| run_in_place(Inspect::derived(store)).expect("looked through");
+    // First all is in the journal, then nothing, then some.
+    assert_eq!(found(&mut bench.reader()), []);
+    bench.change().write_out().expect("written out");
+    assert_eq!(found(&mut bench.reader()), []);
+    let mut store = bench.change();
+    release(&mut store, "10.0.0.0/29", "h0");
+    assign(&mut store, "10.0.0.8/29", "h0");
+    assert_eq!(found(&mut store), []);
+    drop(store);
+    let mut reader = bench.reader();
+    assert_eq!(found(&mut reader), []);
+    let mut seen = 0;
+    let mut visit = |_: Visit| {
+        seen += 1;
+        // Nobody waits for who looks at blocks.
+        assert!(bench.open_at_once(Access::Change).expect("opens").is_some());
+    };
+    run_in_place(reader.each_block(&mut visit)).expect("visited");
+    assert_eq!(seen, ask(&mut bench.reader(), Want::AllBlocks).objects().len());
 }
