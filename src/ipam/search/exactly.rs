@@ -104,7 +104,7 @@ impl<D: Datastore> Search<'_, D> {
             let stale = self.object(Key::Affinity(me.clone(), cidr)).await?;
             self.draft.confirm(me, cidr, stale.map(|entry| (entry.revision, entry.into())));
         }
-        self.draft.create_block(block);
+        self.create(block);
         Ok((cidr, ordinal))
     }
 }

@@ -172,7 +172,7 @@ impl<D: Datastore> Search<'_, D> {
                         let Some(found) = free_in(&block, areas) else {
                             continue;
                         };
-                        self.draft.create_block(block);
+                        self.create(block);
                         self.draft.confirm(me, *cidr, Some((*revision, record.clone())));
                         return Ok(Some(found));
                     }

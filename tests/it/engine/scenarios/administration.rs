@@ -4,7 +4,7 @@ use host_affine::datastore::memory::Memory;
 use host_affine::ipam::{Emptiness, Force};
 
 use super::super::act::Act;
-use super::super::build::{Ask, cidr, exactly, pool, put_node, put_pool};
+use super::super::build::{Ask, exactly, pool, put_node, put_pool};
 use super::{Scenario, add, after, del, scenario, with_pool};
 
 /// A host goes while it is at work.
@@ -67,20 +67,32 @@ pub(crate) fn of_nodes() -> Vec<Scenario> {
     ]
 }
 
-/// A pool goes while it is used.
+/// A pool goes while its blocks are used.
 pub(crate) fn of_pools() -> Vec<Scenario> {
-    // Another pool is left, so that hosts can claim afterwards.
-    let two_pools = || {
-        let mut state = with_pool("10.0.0.0/29", 30);
-        put_pool(&mut state, pool("q", "10.0.1.0/29", 30));
-        state
-    };
-    let remove = |force| Act::RemovePool { name: "p", force };
-    let direct = Act::Add(Ask::new("b", "y").wanting([exactly("10.0.0.1")]));
     let idle = after(two_pools(), &[add("a", "1"), del("a", "1")]);
     let in_use = after(two_pools(), &[add("a", "1")]);
-    assert!(cidr("10.0.0.0/29").size() == 8);
     let all = [
+        scenario(
+            "a pool is deleted while its last container ends",
+            in_use.clone(),
+            &[&[del("a", "1")], &[remove(Force::No)]],
+        ),
+        scenario(
+            "a pool is deleted by force while its last container ends",
+            in_use,
+            &[&[del("a", "1")], &[remove(Force::Yes)]],
+        ),
+        scenario("a pool is deleted twice", idle, &[&[remove(Force::No)], &[remove(Force::No)]]),
+    ];
+    all.map(Scenario::ruled).into()
+}
+
+/// A pool goes while a block of it is made, or may be.
+pub(super) fn of_pools_and_new_blocks() -> [Scenario; 5] {
+    let direct = || Act::Add(Ask::new("b", "y").wanting([exactly("10.0.0.1")]));
+    let idle = after(two_pools(), &[add("a", "1"), del("a", "1")]);
+    let in_use = after(two_pools(), &[add("a", "1")]);
+    [
         scenario(
             "a pool is deleted while a host claims its first block there",
             two_pools(),
@@ -92,21 +104,30 @@ pub(crate) fn of_pools() -> Vec<Scenario> {
             &[&[add("a", "x")], &[remove(Force::No)]],
         ),
         scenario(
-            "a pool is deleted while its last container ends",
-            in_use.clone(),
-            &[&[del("a", "1")], &[remove(Force::No)]],
+            "a pool is deleted while an address of it is asked for",
+            idle,
+            &[&[direct()], &[remove(Force::No)]],
         ),
         scenario(
             "a pool is deleted by force while another container starts",
-            in_use,
+            in_use.clone(),
             &[&[add("a", "x")], &[remove(Force::Yes)]],
         ),
         scenario(
-            "a pool is deleted while an address of it is asked for",
-            idle.clone(),
-            &[&[direct], &[remove(Force::No)]],
+            "a pool is deleted by force while an address of it is asked for",
+            in_use,
+            &[&[direct()], &[remove(Force::Yes)]],
         ),
-        scenario("a pool is deleted twice", idle, &[&[remove(Force::No)], &[remove(Force::No)]]),
-    ];
-    all.map(Scenario::ruled).into()
+    ]
+}
+
+/// Another pool is left, so that hosts can claim afterwards.
+fn two_pools() -> Memory {
+    let mut state = with_pool("10.0.0.0/29", 30);
+    put_pool(&mut state, pool("q", "10.0.1.0/29", 30));
+    state
+}
+
+fn remove(force: Force) -> Act {
+    Act::RemovePool { name: "p", force }
 }

@@ -62,7 +62,6 @@ impl Scenario {
     }
 }
 
-/// Two clients; small enough for every order.
 pub(crate) use administration::{of_nodes, of_pools};
 pub(crate) use blocks::{last_address, of_blocks};
 pub(crate) use collections::of_collections;
@@ -111,7 +110,7 @@ pub(crate) fn of_guards() -> Vec<Scenario> {
     let gateway = Ask { gateways: Some(vec![ip("10.0.0.2")]), ..Ask::new("a", "x") };
     let direct = Ask::new("b", "y").wanting([exactly("10.0.0.2")]);
     let in_use = after(with_pool("10.0.0.0/28", 30), &[add("a", "1")]);
-    let all = [
+    let mut all = vec![
         scenario(
             "two networks bring pools that overlap",
             Memory::new(),
@@ -128,7 +127,8 @@ pub(crate) fn of_guards() -> Vec<Scenario> {
             &[&[Act::Add(gateway)], &[Act::Add(direct)]],
         ),
     ];
-    all.map(Scenario::ruled).into()
+    all.extend(administration::of_pools_and_new_blocks());
+    all.into_iter().map(Scenario::ruled).collect()
 }
 
 /// Many clients on few addresses, as a seed decides.
