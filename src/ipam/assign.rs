@@ -155,6 +155,7 @@ impl<D: Datastore> Ipam<D> {
             let changes = draft.len() > 0;
             match self.write(draft, &policy.reserved, &mut attempts).await? {
                 Next::StartOver => looked_again = false,
+                Next::Done if assigned.addresses.len() < request.wanted.len() => {}
                 Next::Done => {
                     if !changes {
                         self.store.make_durable().await?;
@@ -179,6 +180,8 @@ impl<D: Datastore> Ipam<D> {
         self.release_where(&request.handle()?, request.host, request.now, is_new).await.map(drop)
     }
 
+    /// Drafts what is to be written, and what is answered once it is. No address at all: the draft only settles what
+    /// stands in the way, and another plan follows it.
     pub(super) async fn plan(
         &mut self,
         request: &Assign<'_>,
@@ -191,6 +194,12 @@ impl<D: Datastore> Ipam<D> {
             mine.take_in(draft.load_block(revision, block), &handle, request);
         }
         let held_at_first = held_at_first.get_or_insert_with(|| mine.addresses());
+        // Where a batch may stop half-way, a handle that others use too may count an address that one of them is about to
+        // write. Until that is settled nobody knows whether it may have another.
+        let is_shared = !matches!(request.sharing, Sharing::Attachment);
+        if is_shared && !self.store.is_atomic() && draft.settle_counts(&handle) {
+            return Ok((draft, policy, Assigned { addresses: Vec::new(), waits: false }));
+        }
         let guest = match request.sharing {
             Sharing::Machine(machine) => {
                 if machine.role == MachineRole::Target && mine.addresses().is_empty() {

@@ -125,6 +125,28 @@ impl Draft {
         draft.changed |= before != count;
     }
 
+    /// Makes a handle count what its blocks say, and has the blocks written of which it counted more: whoever has
+    /// counted an address there and is about to write it must not succeed after this. The answer: whether there were any.
+    pub(super) fn settle_counts(&mut self, id: &HandleId) -> bool {
+        let named: Vec<(Cidr, u32)> = self.handles.get(id).map_or_else(Vec::new, |draft| {
+            draft.handle.block.iter().map(|(cidr, count)| (*cidr, *count)).collect()
+        });
+        let mut any = false;
+        for (cidr, counted) in named {
+            let block = self.block(cidr);
+            let held = block.as_ref().map_or(0, |block| block.held_by(id).count());
+            let held = u32::try_from(held).unwrap_or(u32::MAX);
+            if counted > held {
+                if let Some(block) = block {
+                    block.rewrite();
+                }
+                self.set_count(id, cidr, held);
+                any = true;
+            }
+        }
+        any
+    }
+
     /// Confirms a claim: creates the affinity, or updates the one that stands at a revision.
     pub(super) fn confirm(
         &mut self,

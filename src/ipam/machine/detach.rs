@@ -223,6 +223,8 @@ pub(super) fn free_all(
     cidrs: &[crate::net::Cidr],
 ) -> Vec<std::net::IpAddr> {
     let mut freed = Vec::new();
+    // A pod that has counted an address and is about to write it must not succeed once the handle is gone.
+    draft.settle_counts(handle);
     for cidr in cidrs {
         if let Some(block) = draft.block(*cidr) {
             let held: Vec<_> = block.held_by(handle).map(|a| (a.ordinal, a.address)).collect();

@@ -2,15 +2,15 @@
 
 use std::net::IpAddr;
 
-use host_affine::api::HostName;
-use host_affine::datastore::Datastore;
+use host_affine::api::{HandleId, HostName};
+use host_affine::datastore::{Datastore, MachineRole};
 use host_affine::ipam::{
-    Assignment, Attachment, Emptiness, Error, Force, Ipam, ReleaseAffinityError, ReleaseError, RemoveError,
-    ValidAttachments,
+    Assign, Assigned, Assignment, Attachment, Emptiness, Error, Force, Ipam, MachineIdentity, NoOwnAddresses,
+    Owner, ReleaseAffinityError, ReleaseError, RemoveError, Sharing, ValidAttachments, machine_handle,
 };
 use host_affine::net::{Cidr, Family};
 
-use super::build::{Ask, addresses, affinity, at, host, name};
+use super::build::{Ask, addresses, affinity, any, at, container, host, name};
 
 /// What a client does.
 #[derive(Clone, Debug)]
@@ -31,6 +31,69 @@ pub(crate) enum Act {
     RemoveNode { host: &'static str },
     /// Deletes a pool.
     RemovePool { name: &'static str, force: Force },
+    /// Asks for the addresses of the one virtual machine, for a pod of it.
+    Join(Pod),
+    /// Ends a pod of the machine.
+    Leave(Pod, Fate),
+    /// Frees what the machine has: it is gone.
+    EndMachine,
+}
+
+/// What is known of the machine whose pod ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Lives,
+    Deleted,
+}
+
+/// A pod of the machine `prod/db`.
+#[derive(Clone, Debug)]
+pub(crate) struct Pod {
+    pub(crate) host: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) role: MachineRole,
+}
+
+impl Pod {
+    fn attachment(&self) -> Attachment {
+        container(self.name)
+    }
+
+    async fn join<D: Datastore>(&self, ipam: &mut Ipam<D>) -> Result<Assigned, Error> {
+        let identity = MachineIdentity {
+            namespace: "prod".into(),
+            name: "db".into(),
+            role: self.role,
+            vmi_uid: None,
+            vm_uid: None,
+            migration_uid: None,
+        };
+        let host = host(self.host);
+        let owner = Owner {
+            attachment: self.attachment(),
+            node: host.name.clone(),
+            boot: host.boot.clone(),
+            netns: None,
+            pod: Some(("prod".into(), self.name.into())),
+        };
+        let request = Assign {
+            host: &host,
+            owner: &owner,
+            sharing: Sharing::Machine(&identity),
+            wanted: &[any(Family::V4), any(Family::V6)],
+            pools: &[],
+            gateways: None,
+            takeover: None,
+            own_addresses: &NoOwnAddresses,
+            now: at(0),
+        };
+        ipam.assign(&request).await
+    }
+}
+
+/// The handle of the machine.
+pub(crate) fn the_machine() -> HandleId {
+    machine_handle("net", "prod", "db").expect("a handle")
 }
 
 /// Why nothing was done.
@@ -67,7 +130,10 @@ impl Act {
             | Act::GiveUp { .. }
             | Act::GiveUpBlock { .. }
             | Act::RemoveNode { .. }
-            | Act::RemovePool { .. } => false,
+            | Act::RemovePool { .. }
+            | Act::Join(_)
+            | Act::Leave(..)
+            | Act::EndMachine => false,
             Act::Del(ask) => ask.attachment == *attachment,
             Act::Gc { keep, .. } => !keep.contains(&attachment.container_id.as_str()),
             Act::Free { handle, .. } => attachment.handle().is_ok_and(|own| own.as_str() == handle),
@@ -109,6 +175,19 @@ impl Act {
             }
             Act::RemovePool { name, force } => {
                 ipam.remove_pool(name, *force, now).await.map(|_| Vec::new()).map_err(Refusal::from)
+            }
+            Act::Join(pod) => Ok(addresses(&pod.join(ipam).await?)),
+            Act::Leave(pod, fate) => {
+                let (attachment, host) = (pod.attachment(), host(pod.host));
+                let released = match fate {
+                    Fate::Lives => ipam.release(&attachment, &host, at(0)).await,
+                    Fate::Deleted => ipam.release_with_machine(&attachment, &host, at(0)).await,
+                };
+                Ok(released?.addresses)
+            }
+            Act::EndMachine => {
+                let released = ipam.release_machine(&the_machine(), &host("a"), at(0), |_| true).await;
+                Ok(released?.addresses)
             }
         }
     }

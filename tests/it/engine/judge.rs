@@ -10,8 +10,8 @@ use host_affine::datastore::{Entry, Key, Object};
 use host_affine::ipam::{Attachment, Block, Emptiness, Finding, Force, Ipam, audit, noted, owner_key};
 use host_affine::net::Family;
 
-use super::act::{Act, Refusal};
-use super::build::{Ask, affinity, cidr};
+use super::act::{Act, Fate, Refusal, the_machine};
+use super::build::{Ask, affinity, any, cidr};
 use super::choices::Choices;
 use super::scenarios::{Room, Scenario};
 use super::schedule::{Client, run_alone};
@@ -100,6 +100,11 @@ pub(crate) fn judge(scenario: &Scenario, kind: Kind, state: &Memory, log: &[Even
         // the host makes it again when it uses the block.
         let is_made_again = kind == Kind::InOrder && matches!(finding, Finding::UnrecordedAffinity { .. });
         assert!(finding.mends_itself() || is_made_again, "left for good: {finding}");
+    }
+    for family in Family::BOTH {
+        let held = of_machine(state);
+        let of_family = held.iter().filter(|address| Family::of(**address) == family).count();
+        assert!(of_family <= 1, "the machine has {held:?}");
     }
     judge_afterlife(scenario, kind, state, log);
 }
@@ -190,8 +195,28 @@ fn judge_ending(
                 assert_eq!(held, None, "the pool is gone, and an address of it is held");
             }
         }
+        Act::Join(_) => {
+            let Some((_, Ok(given))) = &event.answer else { unreachable!("it was looked at above") };
+            let ends = |other: &Event| matches!(other.act, Act::EndMachine | Act::Leave(_, Fate::Deleted));
+            if !meanwhile().any(ends) {
+                let held = of_machine(state);
+                assert!(given.iter().eq(&held), "{given:?} was answered, and the machine has {held:?}");
+            }
+        }
+        Act::EndMachine => {
+            let joins = meanwhile().any(|other| matches!(other.act, Act::Join(_)));
+            assert!(joins || of_machine(state).is_empty(), "freed, and still held");
+        }
         _ => {}
     }
+}
+
+/// The addresses of the machine.
+fn of_machine(state: &Memory) -> BTreeSet<IpAddr> {
+    let handle = the_machine();
+    blocks(state)
+        .flat_map(|block| block.held_by(&handle).map(|held| held.address).collect::<Vec<_>>())
+        .collect()
 }
 
 /// Repeats every request, ends everything, lets every host claim, and looks whether anything is left behind.
@@ -226,6 +251,24 @@ fn judge_afterlife(scenario: &Scenario, kind: Kind, state: &Memory, log: &[Event
             assert!(again.as_ref().err().is_none_or(|refusal| refusal.is_answer), "{again:?}");
         }
     }
+    let pods = scenario.clients.iter().flatten().filter_map(|act| match act {
+        Act::Join(pod) | Act::Leave(pod, _) => Some(pod.clone()),
+        _ => None,
+    });
+    let pods: Vec<_> = pods.collect();
+    if !pods.is_empty() {
+        for pod in pods {
+            let left = perform_alone(&world, &Act::Leave(pod, Fate::Deleted));
+            assert!(left.is_ok(), "{left:?}");
+        }
+        assert!(perform_alone(&world, &Act::EndMachine).is_ok());
+        let world = world.borrow();
+        let left = world.state.entries().find(|entry| {
+            matches!(entry.object, Object::Machine(_) | Object::MachinesOf(_))
+                || entry.key == Key::Handle(the_machine())
+        });
+        assert!(left.is_none() && of_machine(&world.state).is_empty(), "the machine has left {left:?}");
+    }
     // A collection does not see what an earlier one left half-done, as nobody has it any more.
     for container in &scenario.stale {
         let freed = perform_alone(&world, &Act::Del(Ask::new("a", container)));
@@ -237,8 +280,8 @@ fn judge_afterlife(scenario: &Scenario, kind: Kind, state: &Memory, log: &[Event
         }
     }
     let hosts = hosts_of(&findings(&world.borrow().state));
-    for host in hosts {
-        claim(&world, &Ask::new(&host, "last"));
+    for (host, family) in hosts {
+        claim(&world, &Ask::new(&host, "last").wanting([any(family)]));
     }
     let left = findings(&world.borrow().state);
     assert_eq!(left, [], "left after retries, DELs and claims; log: {log:?}");
@@ -264,12 +307,12 @@ fn claim(world: &Rc<RefCell<World>>, ask: &Ask) {
     }
 }
 
-/// The hosts whose next claim is to mend something.
-fn hosts_of(findings: &[Finding]) -> BTreeSet<String> {
+/// The hosts whose next claim is to mend something, and in which family.
+fn hosts_of(findings: &[Finding]) -> BTreeSet<(String, Family)> {
     let owner = |finding: &Finding| match finding {
-        Finding::UnrecordedAffinity { owner, .. }
-        | Finding::UnconfirmedAffinity { owner, .. }
-        | Finding::StaleAffinity { owner, .. } => Some(owner.name().to_string()),
+        Finding::UnrecordedAffinity { owner, block }
+        | Finding::UnconfirmedAffinity { owner, block, .. }
+        | Finding::StaleAffinity { owner, block, .. } => Some((owner.name().to_string(), block.family())),
         _ => None,
     };
     findings.iter().filter_map(owner).collect()

@@ -139,6 +139,7 @@ no_order_crash_or_lost_answer_breaks_a_promise! {
     nodes: scenarios::of_nodes;
     pools: scenarios::of_pools;
     collections: scenarios::of_collections;
+    machines: scenarios::of_machines;
 }
 
 #[test]

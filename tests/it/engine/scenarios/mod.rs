@@ -4,6 +4,7 @@ mod administration;
 mod blocks;
 mod collections;
 mod handles;
+mod machines;
 
 use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{Key, Object, run_in_place};
@@ -66,6 +67,7 @@ pub(crate) use administration::{of_nodes, of_pools};
 pub(crate) use blocks::{last_address, of_blocks};
 pub(crate) use collections::of_collections;
 pub(crate) use handles::of_handles;
+pub(crate) use machines::of_machines;
 
 fn scenario(name: &'static str, state: Memory, clients: &[&[Act]]) -> Scenario {
     let clients = clients.iter().map(|acts| acts.to_vec()).collect();
