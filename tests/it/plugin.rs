@@ -10,6 +10,7 @@ mod host_local;
 mod kill;
 mod machines;
 mod main_plugins;
+mod power;
 mod refusals;
 mod surroundings;
 mod together;

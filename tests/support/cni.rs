@@ -6,10 +6,12 @@ use std::io::Write as _;
 use std::net::IpAddr;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::{env, fs, io, thread};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 /// Names the plugin to test instead of the one that cargo built: the static release build, of which more is promised.
@@ -185,6 +187,11 @@ impl Call {
 
     /// Makes it and waits for its end.
     pub(crate) fn run(&self) -> Answer {
+        self.start().finish()
+    }
+
+    /// Makes it, and does not wait.
+    pub(crate) fn start(&self) -> Running {
         let mut words = self.under.iter().map(OsString::as_os_str).chain([self.program.as_os_str()]);
         let first = words.next().expect("the program at least");
         let mut command = Command::new(first);
@@ -194,7 +201,35 @@ impl Call {
             command.spawn().unwrap_or_else(|error| panic!("cannot run {}: {error}", first.display()));
         // Shorter than a pipe holds, so this never waits. A plugin that is killed does not read it.
         let _ = child.stdin.take().expect("piped").write_all(self.stdin.as_bytes());
-        let output = child.wait_with_output().expect("a child that was started can be waited for");
+        Running(child)
+    }
+}
+
+/// A call that is being made.
+#[derive(Debug)]
+pub(crate) struct Running(Child);
+
+impl Running {
+    /// The process, which may be another program's that runs the plugin.
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_raw(self.0.id().try_into().expect("numbers of processes are small"))
+    }
+
+    /// What it says to a person, to be read meanwhile. The answer has none of it then.
+    pub(crate) fn stderr(&mut self) -> ChildStderr {
+        self.0.stderr.take().expect("it is taken once")
+    }
+
+    /// Sends it a signal, unless it has ended.
+    pub(crate) fn signal(&mut self, signal: Signal) {
+        if let Ok(None) = self.0.try_wait() {
+            kill(self.pid(), signal).expect("it is our own");
+        }
+    }
+
+    /// Waits for its end.
+    pub(crate) fn finish(self) -> Answer {
+        let output = self.0.wait_with_output().expect("a child that was started can be waited for");
         Answer {
             status: output.status,
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
