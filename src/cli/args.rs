@@ -511,6 +511,9 @@ pub(super) struct Show {
     /// Show who has one address
     #[arg(long, value_name = "ADDR", conflicts_with_all = ["blocks", "borrowed", "configuration"])]
     pub(super) ip: Option<String>,
+    /// Show virtual machines: their addresses, the pods that own them, and since when there is none
+    #[arg(long, conflicts_with_all = ["blocks", "borrowed", "configuration", "ip"])]
+    pub(super) vm: bool,
 }
 
 /// Change global options; those that are not named stay as they are

@@ -11,6 +11,7 @@ pub(super) mod explain;
 pub(super) mod gc;
 pub(super) mod get;
 mod ledger;
+mod machines;
 pub(super) mod map;
 pub(super) mod metrics;
 pub(super) mod migrate;

@@ -60,6 +60,9 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Release) -> Result<A
         });
     }
     let witness = Witness::of(context, liveness::path(args.inventory.as_ref()))?;
+    if let Some(machine) = &args.vm {
+        return super::machines::release(context, args, &witness, machine);
+    }
     if !args.from_report.is_empty() {
         return from_reports(context, args, &witness);
     }
@@ -109,28 +112,16 @@ fn open(context: &Context<'_>, args: &Release) -> Result<(Ipam<Store>, Option<St
     if args.dry_run { context.open_to_read() } else { context.open_to_change() }
 }
 
-/// What is held by a handle, a virtual machine or a node; and what could not be read.
+/// What is held by a handle or a node; and what could not be read.
 fn chosen(
     context: &mut Context<'_>,
     ipam: &mut Ipam<Store>,
     args: &Release,
 ) -> Result<(Vec<Assignment>, Vec<String>), Error> {
-    let machine = args.vm.as_deref().map(|text| {
-        text.split_once('/').ok_or_else(|| Error::Argument {
-            what: "`--vm`".into(),
-            found: text.to_owned(),
-            expected: "NAMESPACE/NAME".into(),
-        })
-    });
-    let machine = machine.transpose()?;
     let mut is_meant = |fact: &AddressFact| {
         let is_handle = args.handle.is_some() && fact.handle == args.handle;
         let is_node = args.node.is_some() && fact.noted(owner_key::NODE) == args.node.as_deref();
-        let is_machine = machine.is_some_and(|(namespace, name)| {
-            fact.noted(owner_key::NAMESPACE) == Some(namespace)
-                && fact.noted(owner_key::VMI_NAME) == Some(name)
-        });
-        !fact.is_cooling && !fact.is_host_reserved && (is_handle || is_node || is_machine)
+        !fact.is_cooling && !fact.is_host_reserved && (is_handle || is_node)
     };
     let assignment = |fact: &AddressFact| Assignment {
         address: fact.address,
@@ -169,7 +160,7 @@ impl Run<'_> {
             if let Life::Alive(why) = self.witness.life(fact) {
                 return Err(Kept::Alive { address, why, owner });
             }
-            if fact.is_virtual_machine() && self.args.vm.is_none() {
+            if fact.is_virtual_machine() {
                 return Err(Kept::VirtualMachine { address, owner });
             }
         }

@@ -26,6 +26,9 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Show) -> Result<Answ
             expected: "`table`, `wide`, `json` or `yaml` for `ipam show`".into(),
         });
     }
+    if args.vm {
+        return super::machines::show(context);
+    }
     match &args.ip {
         Some(text) => {
             let address = parse_address(text).ok_or_else(|| Error::Address(text.clone()))?;

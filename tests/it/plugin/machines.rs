@@ -11,7 +11,7 @@ use host_affine::ipam::{Ipam, MachineReport};
 use serde_json::{Value, json};
 
 use super::main_plugins::{addresses_of, two_hosts};
-use crate::support::cni::{Call, Network, skip};
+use crate::support::cni::{Call, Network, plugin, skip};
 use crate::support::store::{Lab, View, configure, copy_tree, open};
 use crate::support::strace::{self, SystemCall, strace};
 
@@ -143,6 +143,61 @@ fn what_a_machine_lost_by_time_makes_room_for_others() {
     age(&lab.store());
     network.add("other").address();
     View::of(&lab.store()).sound();
+}
+
+/// What a person reads who runs the command line on a store, and how it ended.
+fn command(store: &Path, words: &[&str]) -> (i32, String, String) {
+    let datastore = format!("file://{}", store.display());
+    let output = std::process::Command::new(plugin())
+        .args(["--datastore", &datastore])
+        .args(words)
+        .env_clear()
+        .stdin(std::process::Stdio::null())
+        .output()
+        .expect("it runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn whoever_is_on_call_sees_machines_and_releases_one_by_name() {
+    let lab = Lab::new();
+    let store = lab.store();
+    enable(&store);
+    let network = network(&store);
+    let given = add(&network, SOURCE).run().addresses();
+    add(&network, TARGET).run().succeeded();
+    let (status, shown, _) = command(&store, &["ipam", "show", "--vm"]);
+    assert_eq!(status, 0);
+    for word in [
+        "prod",
+        "db",
+        "vms",
+        &given[0].to_string(),
+        "virt-launcher-db-aaaaa on node-1",
+        "virt-launcher-db-bbbbb on node-2",
+    ] {
+        assert!(shown.contains(word), "{word}: {shown}");
+    }
+    for pod in [TARGET, SOURCE] {
+        del(&network, pod).run().succeeded();
+    }
+    let (_, document, _) = command(&store, &["-o", "json", "ipam", "show", "--vm"]);
+    let document: Value = serde_json::from_str(&document).expect("JSON");
+    let machine = &document["virtualMachines"][0];
+    assert_eq!((&machine["activeOwner"], machine["ownerlessSince"].is_string()), (&Value::Null, true));
+    let (status, found, _) = command(&store, &["ipam", "check", "--yes"]);
+    assert!(status == 0 || !found.contains("leak"), "a stopped machine is no leak: {found}");
+    let (status, would, _) = command(&store, &["ipam", "release", "--vm=prod/db", "--dry-run"]);
+    assert!(status == 0 && would.contains(&format!("Would release {}", given[0])), "{would}");
+    let (status, _, refused) = command(&store, &["ipam", "release", &format!("--ip={}", given[0])]);
+    assert!(status == 2 && refused.contains("belongs to a virtual machine"), "{refused}");
+    let (status, released, _) = command(&store, &["ipam", "release", "--vm=prod/db", "--yes"]);
+    assert!(status == 0 && released.contains(&format!("Released {}", given[0])), "{released}");
+    let (status, _, nothing) = command(&store, &["ipam", "release", "--vm=prod/db", "--yes"]);
+    assert!(status == 1 && nothing.contains("has no address and no record"), "{nothing}");
+    let view = View::of(&store).sound();
+    assert_eq!((view.held.len(), view.handles), (0, 0));
 }
 
 /// Makes it long since the machine had a pod.
