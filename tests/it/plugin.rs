@@ -2,6 +2,7 @@
 
 mod blocks;
 mod causes;
+mod corruption;
 mod counts;
 mod damage;
 mod disturbed;

@@ -143,9 +143,8 @@ impl Bed {
 
     /// The power goes at a chosen moment of one of several calls.
     fn at(&mut self, moment: Moment) -> &'static str {
-        if moment.is_of_a_cut() {
-            self.write_out();
-        }
+        // So that it is known which call writes the journal out the next time.
+        self.write_out();
         self.warm_up();
         if moment.is_of_a_cut() {
             self.come_close_to_a_cut();
