@@ -2,9 +2,11 @@
 
 mod blocks;
 mod causes;
+mod clock;
 mod corruption;
 mod counts;
 mod damage;
+mod disk_full;
 mod disturbed;
 mod faults;
 mod host_local;
@@ -13,5 +15,7 @@ mod machines;
 mod main_plugins;
 mod power;
 mod refusals;
+mod stopped;
 mod surroundings;
 mod together;
+mod versions;

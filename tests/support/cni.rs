@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::net::IpAddr;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::{env, fs, io, thread};
 
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
@@ -190,13 +190,13 @@ impl Call {
         self.start().finish()
     }
 
-    /// Makes it, and does not wait.
+    /// Makes it, and does not wait. It leads a group of processes, so that nobody who watches it is left over.
     pub(crate) fn start(&self) -> Running {
         let mut words = self.under.iter().map(OsString::as_os_str).chain([self.program.as_os_str()]);
         let first = words.next().expect("the program at least");
         let mut command = Command::new(first);
         command.args(words).env_clear().current_dir("/").envs(self.variables.iter().cloned());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child =
             command.spawn().unwrap_or_else(|error| panic!("cannot run {}: {error}", first.display()));
         // Shorter than a pipe holds, so this never waits. A plugin that is killed does not read it.
@@ -220,11 +220,9 @@ impl Running {
         self.0.stderr.take().expect("it is taken once")
     }
 
-    /// Sends it a signal, unless it has ended.
-    pub(crate) fn signal(&mut self, signal: Signal) {
-        if let Ok(None) = self.0.try_wait() {
-            kill(self.pid(), signal).expect("it is our own");
-        }
+    /// Sends a signal to it, and to whoever watches it, unless they have ended.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let _ = killpg(self.pid(), signal);
     }
 
     /// Waits for its end.

@@ -131,7 +131,7 @@ pub(super) fn race(
     drop(events);
     let stopped = heard.recv().is_ok();
     power_goes();
-    for running in &mut running {
+    for running in &running {
         running.signal(Signal::SIGKILL);
     }
     for (racer, running) in racers.iter().zip(running) {
