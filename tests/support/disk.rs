@@ -99,14 +99,6 @@ impl Disk {
         self.mount_it(&[]).unwrap_or_else(|error| panic!("{error}"));
     }
 
-    /// Makes it one that may only be read, or one that may be written again.
-    #[track_caller]
-    pub(crate) fn remount(&self, how: &str) {
-        let options = format!("remount,{how}");
-        let words = [OsStr::new("-o"), OsStr::new(&options), self.at.as_os_str()];
-        run("mount", words).unwrap_or_else(|error| panic!("{error}"));
-    }
-
     /// Fills it to the last byte.
     pub(crate) fn fill(&self) -> Ballast {
         let path = self.at.join("ballast");

@@ -4,16 +4,12 @@
 //! A file system on a loop device is shut down without a flush of its log, unmounted and mounted again. By itself each
 //! test makes a few cuts; `scripts/power-cuts` makes as many as are wanted.
 
-#[path = "../../support/choices.rs"]
-#[expect(dead_code, reason = "only decisions from a seed are made here")]
-mod choices;
 mod ledger;
 mod load;
 mod moments;
 
 use std::path::{Path, PathBuf};
 
-use choices::Choices;
 use host_affine::api::HostName;
 use host_affine::api::calico::{Node, NodeSpec};
 use host_affine::datastore::file::{Access, IfAbsent};
@@ -22,6 +18,7 @@ use ledger::{Known, Ledger};
 use moments::{Moment, Racer, race};
 use serde_json::json;
 
+use crate::choices::Choices;
 use crate::support::cni::{Network, skip};
 use crate::support::disk::{Disk, Kind};
 use crate::support::store::{Lab, View, copy_tree, header_of, open};

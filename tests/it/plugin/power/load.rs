@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use super::choices::Choices;
 use super::ledger::{Known, Ledger};
+use crate::choices::Choices;
 use crate::support::cni::Network;
 
 /// How many make calls at once.
