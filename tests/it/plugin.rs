@@ -15,6 +15,7 @@ mod machines;
 mod main_plugins;
 mod power;
 mod refusals;
+mod scale;
 mod stopped;
 mod surroundings;
 mod together;

@@ -2,6 +2,7 @@
 
 pub(crate) mod cni;
 pub(crate) mod disk;
+pub(crate) mod filled;
 pub(crate) mod fuzzed;
 pub(crate) mod netns;
 pub(crate) mod store;
