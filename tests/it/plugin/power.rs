@@ -56,7 +56,6 @@ fn survives_power_cuts(kind: Kind) {
         Ok(disk) => disk,
         Err(reason) => return skip(&reason),
     };
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
     let cuts = number("HOST_AFFINE_POWER_CUTS").unwrap_or(CUTS);
     let seed = number("HOST_AFFINE_POWER_SEED")
         .unwrap_or_else(|| usize::try_from(std::process::id()).expect("small"));
@@ -87,6 +86,64 @@ fn survives_power_cuts(kind: Kind) {
     assert_eq!(bed.tally.sum(), cuts);
     let missed = bed.tally.of(MISSED);
     assert!(missed * 4 <= cuts, "{missed} of {cuts} moments were missed");
+}
+
+#[test]
+fn a_store_that_is_being_made_on_ext4_is_there_or_not() {
+    is_made_or_not(Kind::Ext4(64));
+}
+
+#[test]
+fn a_store_that_is_being_made_on_xfs_is_there_or_not() {
+    is_made_or_not(Kind::Xfs);
+}
+
+/// The power goes at system calls of the very first ADD, which makes the store and the directories above it.
+fn is_made_or_not(kind: Kind) {
+    let strace = match strace() {
+        Ok(strace) => strace,
+        Err(reason) => return skip(&reason),
+    };
+    let lab = Lab::in_memory();
+    let disk = match Disk::that_can_be_cut(kind, lab.path()) {
+        Ok(disk) => disk,
+        Err(reason) => return skip(&reason),
+    };
+    let store_of = |n: usize| disk.path().join(format!("first-{n}/deep/store"));
+    let (answer, calls) =
+        record(&strace, network(&lab.path().join("first/deep/store")).call("ADD", "c"), lab.path());
+    answer.succeeded();
+    let changing =
+        ["mkdir", "mkdirat", "openat2", "write", "pwrite64", "fsync", "fdatasync", "renameat", "fchmodat"];
+    let is_changing = |call: &&SystemCall| changing.contains(&call.name.as_str());
+    let points: Vec<SystemCall> = calls.iter().filter(is_changing).cloned().collect();
+    let cuts = number("HOST_AFFINE_POWER_CUTS").map_or(8, |cuts| cuts / 4);
+    let mut tally = Tally::default();
+    for cut in 0..cuts {
+        let network = network(&store_of(cut));
+        let mut ledger = Ledger::default();
+        // Spread over all of them; the last one is the call's last, behind its answer.
+        let point = &points[(cut + 1) * (points.len() - 1) / cuts];
+        let racer = Racer { verb: "ADD", container: "c".to_owned(), call: network.call("ADD", "c") };
+        let power_goes = || disk.shut_down().expect("it was tried before");
+        assert!(race(&strace, &[racer], point, &mut ledger, power_goes), "it did not come to {}", point.line);
+        disk.mount_again();
+        tally.count("while a store is made");
+        ledger.agrees_with(&View::of(&store_of(cut)).sound(), FAMILIES);
+        let again = network.add("c").succeeded();
+        ledger.note("ADD", "c", &again);
+        // And what was answered stays, however new the store is.
+        disk.shut_down().expect("it was tried before");
+        disk.mount_again();
+        tally.count("behind a store's first answer");
+        ledger.agrees_with(&View::of(&store_of(cut)).sound(), FAMILIES);
+        network.del("c").succeeded();
+    }
+    tally.say(&format!("power cuts on {}", kind.name()));
+}
+
+fn number(name: &str) -> Option<usize> {
+    std::env::var(name).ok().map(|text| text.parse().expect("a number"))
 }
 
 /// What a moment that no call came to is counted as.
