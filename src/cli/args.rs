@@ -41,7 +41,7 @@ pub(super) struct Global {
     /// A network configuration (file) that names the store
     #[arg(long, global = true, value_name = "NETCONF")]
     pub(super) conf: Option<PathBuf>,
-    /// The project of resources that are in one
+    /// The project of allocations and claims, and of pools that are to belong to one; else $HOST_AFFINE_PROJECT, or default
     #[arg(long, global = true, value_name = "NAME")]
     pub(super) project: Option<String>,
     /// How to print: table, wide, json, yaml or name
@@ -103,14 +103,15 @@ impl Verb {
 /// List resources, or print some of them
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Kinds: ipamconfiguration, ippool, ipreservation, node; read-only: blockaffinity, ipamblock, ipamhandle.
-Singular, plural and short names work, in any case.
+Kinds: ipamconfiguration, ippool, ipreservation, node; read-only: blockaffinity, ipamblock, ipamhandle. Of
+ipam.miloapis.com: ipallocation, ipclaim, ippools.ipam.miloapis.com. Singular, plural and short names work, in any case.
 
 Examples:
   host-affine get ippools
   host-affine get ippool pods -o yaml
   host-affine get ipamblock 10.88.0.0/26 -o json
   host-affine get nodes -l zone=north,gpu!=none
+  host-affine get ipallocations --project=my-project -o wide
   host-affine get ippools --field-selector=spec.disabled=true")]
 pub(super) struct Get {
     /// The kind, or KIND/NAME
@@ -125,6 +126,9 @@ pub(super) struct Get {
     /// Only those with these fields, such as metadata.name=pods,spec.disabled!=true
     #[arg(long, value_name = "FIELDS", conflicts_with = "names")]
     pub(super) field_selector: Option<String>,
+    /// Those of every project, each with its project
+    #[arg(short = 'A', long, visible_alias = "platform-wide")]
+    pub(super) all_projects: bool,
 }
 
 /// Print resources in full, with what of them is in use
@@ -132,7 +136,8 @@ pub(super) struct Get {
 #[command(after_help = "\
 Examples:
   host-affine describe ippool pods
-  host-affine describe node node-1")]
+  host-affine describe node node-1
+  host-affine describe ipallocation web-tier-allocation --project=my-project")]
 pub(super) struct Describe {
     /// The kind, or KIND/NAME
     #[arg(value_name = "KIND")]
@@ -147,11 +152,15 @@ pub(super) struct Describe {
 #[command(after_help = "\
 Examples:
   host-affine explain ipamconfiguration --recursive
-  host-affine explain ippool.spec.blockSize")]
+  host-affine explain ippool.spec.blockSize
+  host-affine explain ippools.ipam.miloapis.com.spec")]
 pub(super) struct Explain {
     /// The kind, and the field if one is meant
     #[arg(value_name = "KIND[.FIELD]")]
     pub(super) field: String,
+    /// Group and version of the kind, where its name alone means another: ipam.miloapis.com/v1alpha1
+    #[arg(long, value_name = "GROUP/VERSION")]
+    pub(super) api_version: Option<String>,
     /// Print the whole tree of fields
     #[arg(long)]
     pub(super) recursive: bool,
@@ -252,12 +261,14 @@ pub(super) struct Patch {
 /// Delete resources
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-A pool that holds addresses is not deleted, unless it is forced: then its blocks give nothing more, and go with their
-last address. A node gives up its blocks: empty ones go, others are kept for nobody.
+A pool that holds addresses, or that something is carved out of, is not deleted, unless it is forced: then its blocks give
+nothing more, and go with their last address; what was carved out keeps its range. A claim's allocation goes with it, or
+stays as the claim's policy says. A node gives up its blocks: empty ones go, others are kept for nobody.
 
 Examples:
   host-affine delete ippool old
   host-affine delete node node-3
+  host-affine delete ipclaim web --project=my-project
   host-affine delete -f pools.yaml")]
 pub(super) struct Delete {
     /// The kind, or KIND/NAME
@@ -269,7 +280,7 @@ pub(super) struct Delete {
     /// A file, a directory of files, or - for standard input, with the resources to delete
     #[arg(short, long, value_name = "FILE")]
     pub(super) filename: Vec<PathBuf>,
-    /// Delete a pool even if it holds addresses
+    /// Delete a pool even if it holds addresses, or something is carved out of it
     #[arg(long)]
     pub(super) force: bool,
     /// Do not ask
@@ -278,6 +289,8 @@ pub(super) struct Delete {
     /// What does not exist is no failure
     #[arg(long, short = 's', visible_alias = "skip-not-exists")]
     pub(super) ignore_not_found: bool,
+    #[command(flatten)]
+    pub(super) dry_run: DryRun,
 }
 
 /// Print what a shell needs to complete verbs and options
@@ -492,12 +505,13 @@ pub(super) struct Metrics {}
 /// Show how much of each pool is in use, and by whom
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Counts are exact: total = in use + reserved + free. Addresses that cool down after their release are in use.
+Counts are exact: total = in use + reserved + carved out + free. Addresses that cool down after their release are in use.
 
 Examples:
   host-affine ipam show
   host-affine ipam show --show-blocks
   host-affine ipam show --ip=10.88.0.5")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own on the command line")]
 pub(super) struct Show {
     /// Show the blocks of each pool, whose they are, and who borrows from them
     #[arg(long = "show-blocks")]

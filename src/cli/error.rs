@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
 
-use super::kinds::Kind;
+use super::kinds::{Kind, Milo};
 use super::manifest::Fault;
 use super::render::counted;
 use super::verbs::release::Kept;
@@ -55,6 +55,24 @@ pub(super) enum Error {
     /// A verb that changes was asked to change what is only read.
     #[error("{0} is read-only: it is made by assigning addresses")]
     ReadOnly(Kind),
+    /// A block, which shows as an allocation, was to be changed as if it were one.
+    #[error("IPAllocation `{name}` is a block, kept for {}: it cannot be edited or deleted", .owner.as_ref().map_or_else(|| "nobody".to_owned(), |owner| format!("`{}`", owner.escape_debug())))]
+    Projection {
+        /// The allocation's name.
+        name: String,
+        /// Whom the block is kept for.
+        owner: Option<String>,
+    },
+    /// Something was not carved, or what was carved not changed.
+    #[error("{kind} `{}`: {error}", .name.escape_debug())]
+    Carve {
+        /// Its kind.
+        kind: Kind,
+        /// Its name.
+        name: String,
+        /// Why not.
+        error: Box<ipam::CarveError>,
+    },
     /// A field that a kind does not have.
     #[error("{kind} has no field `{}`{meant}", .field.escape_debug())]
     UnknownField {
@@ -186,8 +204,9 @@ impl Error {
             | Error::Release(ipam::ReleaseError::Engine(error))
             | Error::Split(ipam::SplitError::Engine(error)) => error.details(),
             Error::UnknownKind(_) => {
-                vec![format!("known: {}", Kind::ALL.map(|kind| kind.info().singular).join(", "))]
+                vec![format!("known: {}", Kind::ALL.map(Kind::singular).join(", "))]
             }
+            Error::Carve { error, .. } => error.details(),
             Error::Manifest(faults) if faults.len() > 1 => faults.iter().map(ToString::to_string).collect(),
             Error::UnknownField { known, .. } => vec![format!("known: {known}")],
             Error::Homeless(addresses) => vec![addresses.join(", ")],
@@ -213,14 +232,20 @@ impl Error {
                 "every option has its default then; `host-affine ipam show --show-configuration` lists them"
                     .to_owned(),
             ),
+            Error::Missing { kind: kind @ Kind::Milo(Milo::Allocation | Milo::Claim), .. } => Some(format!(
+                "run `host-affine get {} --all-projects` for those that exist, and name theirs with `--project`",
+                kind.word()
+            )),
             Error::Missing { kind, .. } => {
-                Some(format!("run `host-affine get {}` for those that exist", kind.info().plural))
+                Some(format!("run `host-affine get {}` for those that exist", kind.word()))
             }
             Error::NothingToDo { verb, .. } => Some(format!("run `host-affine {verb} --help`")),
-            Error::Holds { .. } => Some(
-                "delete their containers first, or use `--force`: then the blocks give nothing more, and go with their last address"
+            Error::Carve { kind, error, .. } => Some(carve_hint(*kind, error)),
+            Error::Projection { .. } => Some(
+                "it goes when its host gives it up; `host-affine delete node` takes its blocks from a host"
                     .to_owned(),
             ),
+            Error::Holds { holdings, .. } => Some(holds_hint(holdings).to_owned()),
             Error::Declined { reason, .. } => reason.hint().map(str::to_owned),
             Error::Rule { rule, .. } => Some(rule_hint(rule).to_owned()),
             Error::Homeless(_) => Some(
@@ -260,8 +285,36 @@ fn faults(faults: &[Fault]) -> String {
 
 /// What blocks hold, in words.
 pub(super) fn held(holdings: &ipam::Holdings) -> String {
-    let addresses = counted(holdings.addresses + holdings.cooling, "address", "addresses");
-    format!("{addresses} in {}", counted(holdings.blocks, "block", "blocks"))
+    let mut parts = Vec::new();
+    if holdings.blocks > 0 {
+        let addresses = counted(holdings.addresses + holdings.cooling, "address", "addresses");
+        parts.push(format!("{addresses} in {}", counted(holdings.blocks, "block", "blocks")));
+    }
+    let carved = holdings.carved;
+    for (count, one, several) in [
+        (carved.allocations, "IPAllocation", "IPAllocations"),
+        (carved.claims, "IPClaim", "IPClaims"),
+        (carved.child_pools, "child pool", "child pools"),
+    ] {
+        if count > 0 {
+            parts.push(counted(count, one, several));
+        }
+    }
+    parts.join(", ")
+}
+
+fn holds_hint(holdings: &ipam::Holdings) -> &'static str {
+    match (holdings.blocks > 0, holdings.carved.total() > 0) {
+        (_, false) => {
+            "delete their containers first, or use `--force`: then the blocks give nothing more, and go with their last address"
+        }
+        (false, true) => {
+            "delete what is carved out of it first, or use `--force`: then that keeps its ranges, without a pool"
+        }
+        (true, true) => {
+            "delete containers and what is carved out of it first, or use `--force`: then the blocks give nothing more, and all that is left keeps its addresses"
+        }
+    }
 }
 
 fn release_hint(error: &ipam::ReleaseError<Kept>) -> Option<&'static str> {
@@ -287,14 +340,21 @@ fn release_hint(error: &ipam::ReleaseError<Kept>) -> Option<&'static str> {
     }
 }
 
+fn carve_hint(kind: Kind, error: &ipam::CarveError) -> String {
+    match error {
+        ipam::CarveError::Immutable(_) if kind == Kind::Milo(Milo::Pool) => NEW_POOL.to_owned(),
+        error => error.hint(),
+    }
+}
+
+const NEW_POOL: &str = "make a new pool, disable this one, and delete it when it is empty";
+
 fn rule_hint(rule: &ipam::RuleBroken) -> &'static str {
     match rule {
         ipam::RuleBroken::Overlap { .. } => "choose another CIDR, or delete that pool first",
         ipam::RuleBroken::OtherBlocks { .. } => {
             "use the same `blockSize`, or wait until the last address of these blocks is released"
         }
-        ipam::RuleBroken::Fixed { .. } | ipam::RuleBroken::LoadBalancer => {
-            "make a new pool, disable this one, and delete it when it is empty"
-        }
+        ipam::RuleBroken::Fixed { .. } | ipam::RuleBroken::LoadBalancer => NEW_POOL,
     }
 }

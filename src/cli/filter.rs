@@ -171,7 +171,7 @@ fn field_tests(kind: Kind, given: &str) -> Result<Vec<FieldTest>, Error> {
         let known = match path.first().map(String::as_str) {
             _ if path.len() < 2 => false,
             Some("metadata") => true,
-            Some("status") => kind == Kind::IpPool,
+            Some("status") => matches!(kind, Kind::IpPool | Kind::Milo(_)),
             Some("spec") => {
                 let is_known = |field: &&str| path.get(1).is_some_and(|named| named == field);
                 kind.schema().is_none_or(|schema| {

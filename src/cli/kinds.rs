@@ -1,18 +1,22 @@
 //! The kinds that can be named on a command line: their words, where they are stored, and how a list of them looks.
 
 mod columns;
+mod milo;
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
 use super::error::Error;
+use super::render::printable;
 use crate::api::calico::{IpamBlock, IpamHandle};
 use crate::api::schema::{self, Schema};
-use crate::api::{Affinity, calico};
+use crate::api::{self, Affinity, calico};
 use crate::datastore::{Entry, Key, Object};
 use crate::ipam::Config;
 use crate::net::Cidr;
+
+pub(super) use milo::{Look, Milo};
 
 /// A kind of resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +28,8 @@ pub(super) enum Kind {
     BlockAffinity,
     IpamBlock,
     IpamHandle,
+    /// One of `ipam.miloapis.com`.
+    Milo(Milo),
 }
 
 /// What a kind is called, and what may be done with it.
@@ -40,7 +46,7 @@ pub(super) struct Info {
 }
 
 impl Kind {
-    pub(super) const ALL: [Kind; 7] = [
+    pub(super) const ALL: [Kind; 10] = [
         Kind::IpamConfiguration,
         Kind::IpPool,
         Kind::IpReservation,
@@ -48,6 +54,9 @@ impl Kind {
         Kind::BlockAffinity,
         Kind::IpamBlock,
         Kind::IpamHandle,
+        Kind::Milo(Milo::Pool),
+        Kind::Milo(Milo::Allocation),
+        Kind::Milo(Milo::Claim),
     ];
 
     /// What it is called.
@@ -90,30 +99,72 @@ impl Kind {
                 plural: "ipamhandles",
                 short: &["handle", "handles"],
             },
+            Kind::Milo(kind) => kind.info(),
         }
     }
 
-    /// The kind that a word names, in any case, alone or with its group.
+    /// The kind that a word names, in any case, alone or with its group. A pool without a group is Calico's.
     pub(super) fn parse(word: &str) -> Result<Kind, Error> {
         let lower = word.to_ascii_lowercase();
         let (name, group) = lower.split_once('.').unwrap_or((&lower, ""));
-        if matches!(name, "ipallocation" | "ipallocations" | "ipclaim" | "ipclaims")
-            || group == "ipam.miloapis.com"
-        {
-            return Err(Error::NotServed {
-                what: format!("the kind `{}`", word.escape_debug()),
-                instead: "kinds of `projectcalico.org/v3` are: run `host-affine get --help`",
-            });
-        }
-        let known = |kind: &Kind| {
+        let is_it = |kind: &Kind| {
             let info = kind.info();
-            name == info.singular || name == info.plural || info.short.contains(&name)
+            let is_called = name == info.singular || name == info.plural || info.short.contains(&name);
+            is_called && (group.is_empty() || group == kind.group() || group == kind.versioned_group())
         };
-        Kind::ALL
-            .into_iter()
-            .find(known)
-            .filter(|_| matches!(group, "" | "projectcalico.org" | "v3.projectcalico.org"))
-            .ok_or_else(|| Error::UnknownKind(word.to_owned()))
+        Kind::ALL.into_iter().find(is_it).ok_or_else(|| Error::UnknownKind(word.to_owned()))
+    }
+
+    /// A kind, with its group or without, and the words that follow it: `ippools.ipam.miloapis.com.spec.cidr`.
+    pub(super) fn parse_path(text: &str) -> Result<(Kind, Vec<&str>), Error> {
+        let (first, rest) = text.split_once('.').unwrap_or((text, ""));
+        for group in Kind::ALL.map(Kind::group) {
+            let Some((head, tail)) = rest.split_at_checked(group.len()) else { continue };
+            if head.eq_ignore_ascii_case(group) && (tail.is_empty() || tail.starts_with('.')) {
+                return Ok((Kind::parse(&format!("{first}.{group}"))?, words(tail)));
+            }
+        }
+        Ok((Kind::parse(first)?, words(rest)))
+    }
+
+    /// Group and version.
+    pub(super) const fn api_version(self) -> &'static str {
+        match self {
+            Kind::Milo(_) => api::milo::API_VERSION,
+            _ => calico::API_VERSION,
+        }
+    }
+
+    /// Its group.
+    pub(super) fn group(self) -> &'static str {
+        self.api_version().split_once('/').map_or("", |(group, _)| group)
+    }
+
+    /// Version and group, as `kubectl` takes them behind a kind.
+    fn versioned_group(self) -> String {
+        let (group, version) = self.api_version().split_once('/').unwrap_or_default();
+        format!("{version}.{group}")
+    }
+
+    /// The word that names this kind and no other.
+    pub(super) fn word(self) -> String {
+        let plural = self.info().plural;
+        if self == Kind::Milo(Milo::Pool) { format!("{plural}.{}", self.group()) } else { plural.to_owned() }
+    }
+
+    /// The same for one of it.
+    pub(super) fn singular(self) -> String {
+        let singular = self.info().singular;
+        if self == Kind::Milo(Milo::Pool) {
+            format!("{singular}.{}", self.group())
+        } else {
+            singular.to_owned()
+        }
+    }
+
+    /// A resource as `-o name` writes it.
+    pub(super) fn full_name(self, name: &str) -> String {
+        format!("{}.{}/{}", self.info().singular, self.group(), printable(name))
     }
 
     /// The fields that people write. `None`: it is read-only.
@@ -124,10 +175,11 @@ impl Kind {
             Kind::IpReservation => Some(&schema::IP_RESERVATION),
             Kind::Node => Some(&schema::NODE),
             Kind::BlockAffinity | Kind::IpamBlock | Kind::IpamHandle => None,
+            Kind::Milo(kind) => Some(kind.schema()),
         }
     }
 
-    /// The key of the resource of a name. `None`: it has to be searched for, or cannot exist.
+    /// The key of the resource of a name. `None`: it has to be searched for, or cannot exist, or belongs to a project.
     pub(super) fn key(self, name: &str) -> Option<Key> {
         match self {
             Kind::IpamConfiguration => (name == "default").then_some(Key::Configuration),
@@ -136,14 +188,22 @@ impl Kind {
             Kind::Node => crate::api::HostName::new(name).ok().map(Key::Node),
             Kind::IpamBlock => name.parse().ok().map(Key::Block),
             Kind::IpamHandle => crate::api::HandleId::new(name).ok().map(Key::Handle),
-            Kind::BlockAffinity => None,
+            Kind::BlockAffinity | Kind::Milo(_) => None,
         }
     }
 }
 
+fn words(path: &str) -> Vec<&str> {
+    path.split('.').filter(|word| !word.is_empty()).collect()
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.info().name)
+        match self {
+            // The other face of a pool of Calico's.
+            Kind::Milo(Milo::Pool) => write!(f, "{}.{}", self.info().name, self.group()),
+            _ => f.write_str(self.info().name),
+        }
     }
 }
 
@@ -250,13 +310,28 @@ mod tests {
         for kind in Kind::ALL {
             let info = kind.info();
             for word in info.short.iter().chain([&info.singular, &info.plural, &info.name]) {
-                assert_eq!(Kind::parse(word).expect(word), kind);
-                assert_eq!(Kind::parse(&word.to_uppercase()).expect(word), kind);
-                assert_eq!(Kind::parse(&format!("{word}.projectcalico.org")).expect(word), kind);
+                let alone = if kind == Kind::Milo(Milo::Pool) { Kind::IpPool } else { kind };
+                assert_eq!(Kind::parse(word).expect(word), alone);
+                assert_eq!(Kind::parse(&word.to_uppercase()).expect(word), alone);
+                for group in [kind.group(), &kind.versioned_group()] {
+                    assert_eq!(Kind::parse(&format!("{word}.{group}")).expect(word), kind);
+                }
             }
+            assert_eq!(Kind::parse(&kind.word()).expect("its own word"), kind);
         }
-        assert!(matches!(Kind::parse("ippools.ipam.miloapis.com"), Err(Error::NotServed { .. })));
+        assert_eq!(Kind::parse("IPPools.IPAM.MiloAPIs.com").expect("a pool"), Kind::Milo(Milo::Pool));
         assert!(matches!(Kind::parse("ippools.example.org"), Err(Error::UnknownKind(_))));
+        assert!(matches!(Kind::parse("ipclaims.projectcalico.org"), Err(Error::UnknownKind(_))));
         assert!(matches!(Kind::parse("pods"), Err(Error::UnknownKind(_))));
+    }
+
+    #[test]
+    fn a_field_may_follow_a_kind_with_its_group() {
+        let path = |text| Kind::parse_path(text).expect(text);
+        assert_eq!(path("ippool.spec.cidr"), (Kind::IpPool, vec!["spec", "cidr"]));
+        let pool = Kind::Milo(Milo::Pool);
+        assert_eq!(path("ippools.ipam.miloapis.com"), (pool, vec![]));
+        assert_eq!(path("ippools.ipam.miloapis.com.spec.cidr"), (pool, vec!["spec", "cidr"]));
+        assert_eq!(path("ipallocations.status"), (Kind::Milo(Milo::Allocation), vec!["status"]));
     }
 }

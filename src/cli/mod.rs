@@ -11,6 +11,7 @@ mod liveness;
 mod manifest;
 mod map;
 mod progress;
+mod project;
 mod render;
 mod store;
 mod verbs;

@@ -132,6 +132,16 @@ impl Context<'_> {
         self.open(Access::Change, IfAbsent::None)
     }
 
+    /// Opens the store to find out what a change would do, without making it.
+    pub(super) fn open_to_rehearse(&self) -> Result<(Ipam<Store>, Option<String>), Error> {
+        let (ipam, note) = self.open(Access::Read, IfAbsent::None)?;
+        let store = match ipam.into_store() {
+            Store::File(store) => Store::Rehearsal(store),
+            store => store,
+        };
+        Ok((Ipam::new(store), note))
+    }
+
     /// Opens the store to write something into it, or to find out what that would do. Only who writes makes a store.
     pub(super) fn open_to_write(&self, trial: Trial) -> Result<Ipam<Store>, Error> {
         let (access, if_absent) = match trial {
@@ -157,6 +167,8 @@ impl Context<'_> {
 pub(super) enum Store {
     /// In files.
     File(Box<FileStore>),
+    /// The same, where nothing is written that is told to be.
+    Rehearsal(Box<FileStore>),
     /// There is none: it holds nothing, and nothing is written to it.
     Absent(Memory),
 }
@@ -164,7 +176,7 @@ pub(super) enum Store {
 impl Store {
     /// Lets others at the store, when everything has been read.
     pub(super) fn unlock(&mut self) {
-        if let Store::File(store) = self {
+        if let Store::File(store) | Store::Rehearsal(store) = self {
             store.unlock();
         }
     }
@@ -173,7 +185,7 @@ impl Store {
 impl Datastore for Store {
     async fn read(&mut self, wants: &[Want]) -> Result<Vec<Read>, datastore::Error> {
         match self {
-            Store::File(store) => store.read(wants).await,
+            Store::File(store) | Store::Rehearsal(store) => store.read(wants).await,
             Store::Absent(store) => store.read(wants).await,
         }
     }
@@ -181,6 +193,7 @@ impl Datastore for Store {
     async fn commit(&mut self, batch: Batch) -> Result<Commit, datastore::Error> {
         match self {
             Store::File(store) => store.commit(batch).await,
+            Store::Rehearsal(_) => Ok(Commit::Applied),
             Store::Absent(store) => store.commit(batch).await,
         }
     }
@@ -188,6 +201,7 @@ impl Datastore for Store {
     async fn settle(&mut self) {
         match self {
             Store::File(store) => store.settle().await,
+            Store::Rehearsal(_) => {}
             Store::Absent(store) => store.settle().await,
         }
     }
@@ -195,20 +209,21 @@ impl Datastore for Store {
     async fn make_durable(&mut self) -> Result<(), datastore::Error> {
         match self {
             Store::File(store) => store.make_durable().await,
+            Store::Rehearsal(_) => Ok(()),
             Store::Absent(store) => store.make_durable().await,
         }
     }
 
     fn is_atomic(&self) -> bool {
         match self {
-            Store::File(store) => store.is_atomic(),
+            Store::File(store) | Store::Rehearsal(store) => store.is_atomic(),
             Store::Absent(store) => store.is_atomic(),
         }
     }
 
     fn is_one_machine(&self) -> bool {
         match self {
-            Store::File(store) => store.is_one_machine(),
+            Store::File(store) | Store::Rehearsal(store) => store.is_one_machine(),
             Store::Absent(store) => store.is_one_machine(),
         }
     }
@@ -220,14 +235,14 @@ impl Inspect for Memory {}
 impl Inspect for Store {
     async fn each_block(&mut self, visit: &mut dyn FnMut(Visit)) -> Result<(), datastore::Error> {
         match self {
-            Store::File(store) => store.each_block(visit).await,
+            Store::File(store) | Store::Rehearsal(store) => store.each_block(visit).await,
             Store::Absent(_) => Ok(()),
         }
     }
 
     async fn all_affinities(&mut self) -> Result<Affinities, datastore::Error> {
         match self {
-            Store::File(store) => store.all_affinities().await,
+            Store::File(store) | Store::Rehearsal(store) => store.all_affinities().await,
             Store::Absent(store) => store.all_affinities().await,
         }
     }
@@ -241,14 +256,14 @@ impl Inspect for Store {
 
     fn counts_handles(&self) -> bool {
         match self {
-            Store::File(store) => store.counts_handles(),
+            Store::File(store) | Store::Rehearsal(store) => store.counts_handles(),
             Store::Absent(store) => store.counts_handles(),
         }
     }
 
     async fn derived(&mut self) -> Result<Vec<Derived>, datastore::Error> {
         match self {
-            Store::File(store) => store.derived().await,
+            Store::File(store) | Store::Rehearsal(store) => store.derived().await,
             Store::Absent(_) => Ok(Vec::new()),
         }
     }
@@ -256,7 +271,7 @@ impl Inspect for Store {
     async fn rebuild(&mut self) -> Result<Vec<String>, datastore::Error> {
         match self {
             Store::File(store) => store.rebuild().await,
-            Store::Absent(_) => Ok(Vec::new()),
+            Store::Rehearsal(_) | Store::Absent(_) => Ok(Vec::new()),
         }
     }
 }

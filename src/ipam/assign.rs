@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use super::attempt::{Attempts, Next};
 use super::block::{Allocation, Block};
 use super::draft::Draft;
+use super::excess::Counts;
 use super::held::Held;
 use super::machine::{Guest, MachineIdentity, machine_handle};
 use super::network::{self, PoolAsked};
@@ -93,6 +94,24 @@ pub struct AssignedAddress {
     pub held_before: bool,
 }
 
+/// What an attempt would do.
+pub(super) enum Plan {
+    /// This.
+    Ready(Box<(Draft, Policy, Assigned)>),
+    /// Nothing yet: the handle that is shared counts more than it has.
+    Unsettled,
+}
+
+impl Plan {
+    /// The plan of a request that shares no handle, which is always ready.
+    pub(super) fn ready(self) -> Result<(Draft, Policy, Assigned), Error> {
+        match self {
+            Plan::Ready(plan) => Ok(*plan),
+            Plan::Unsettled => Err(Error::Contended { attempts: 1 }),
+        }
+    }
+}
+
 impl Assign<'_> {
     /// The handle that the addresses go by.
     fn handle(&self) -> Result<HandleId, Error> {
@@ -133,6 +152,10 @@ impl<D: Datastore> Ipam<D> {
         let mut held_at_first = None;
         loop {
             let (draft, policy, assigned) = match self.plan(request, &mut held_at_first).await {
+                Ok(Plan::Unsettled) => {
+                    self.settle_shared(request, &mut attempts).await?;
+                    continue;
+                }
                 // What was read step by step may never have stood together; and what stands in the way may be this
                 // very call's, by a commit whose answer was lost and which arrived in between.
                 Err(
@@ -145,12 +168,13 @@ impl<D: Datastore> Ipam<D> {
                     continue;
                 }
                 Err(error) => {
-                    if attempts.so_far() > 0 && !self.store.is_atomic() {
+                    let is_own = matches!(request.sharing, Sharing::Attachment);
+                    if attempts.so_far() > 0 && !self.store.is_atomic() && is_own {
                         self.undo(request, &held_at_first.unwrap_or_default()).await?;
                     }
                     return Err(error);
                 }
-                Ok(planned) => planned,
+                Ok(Plan::Ready(planned)) => *planned,
             };
             let changes = draft.len() > 0;
             match self.write(draft, &policy.reserved, &mut attempts).await? {
@@ -163,6 +187,33 @@ impl<D: Datastore> Ipam<D> {
                 }
             }
         }
+    }
+
+    /// A limit on what a handle may have is kept by what it counts: so that must be what it has. Where it counts more,
+    /// another that shares it may be about to write.
+    async fn settle_shared(&mut self, request: &Assign<'_>, attempts: &mut Attempts) -> Result<(), Error> {
+        let handle = request.handle()?;
+        let answers = self.store.read(&[Want::Settings, Want::Held(handle.clone())]).await?;
+        let mut answers = answers.into_iter();
+        let settings = answers.next().map(crate::datastore::Answer::settings).unwrap_or_default();
+        let (stored, blocks) = answers.next().map(crate::datastore::Answer::held).unwrap_or_default();
+        let policy = Policy::new(settings, None, &request.host.name, request.now);
+        let counts = Counts::new(stored.as_ref(), false, attempts.so_far());
+        let mut draft = Draft::default();
+        draft.load_handle(&handle, stored.map(|entry| (entry.revision, entry.into::<IpamHandle>())));
+        for entry in blocks {
+            let (revision, block) = checked(entry, &policy)?;
+            draft.load_block(revision, block);
+        }
+        if !counts.corrects() {
+            return attempts.wait(&mut self.store).await;
+        }
+        let cidrs: Vec<_> = draft.blocks().map(Block::cidr).collect();
+        for cidr in cidrs {
+            counts.change(&mut draft, &handle, cidr, |_| ());
+        }
+        counts.forget_missing(&mut draft, &handle);
+        self.write(draft, &policy.reserved, attempts).await.map(drop)
     }
 
     /// Whether nobody else can change the store during a call: its lock is held, and nothing is half-written.
@@ -183,12 +234,16 @@ impl<D: Datastore> Ipam<D> {
         &mut self,
         request: &Assign<'_>,
         held_at_first: &mut Option<Vec<IpAddr>>,
-    ) -> Result<(Draft, Policy, Assigned), Error> {
+    ) -> Result<Plan, Error> {
         let handle = request.handle()?;
         let (policy, mut draft, held) = self.begin(request, &handle).await?;
         let mut mine = Held::new(request.sharing, &handle);
         for (revision, block) in held {
             mine.take_in(draft.load_block(revision, block), &handle, request);
+        }
+        let is_shared = !matches!(request.sharing, Sharing::Attachment);
+        if is_shared && !self.is_alone() && draft.counts_more(&handle) {
+            return Ok(Plan::Unsettled);
         }
         let held_at_first = held_at_first.get_or_insert_with(|| mine.addresses());
         let guest = match request.sharing {
@@ -240,7 +295,7 @@ impl<D: Datastore> Ipam<D> {
         addresses.sort_by_key(|(place, _)| *place);
         let addresses = addresses.into_iter().map(|(_, address)| address).collect();
         let waits = guest.is_some_and(|guest| guest.enter(&mut draft, &handle, request));
-        Ok((draft, policy, Assigned { addresses, waits }))
+        Ok(Plan::Ready(Box::new((draft, policy, Assigned { addresses, waits }))))
     }
 
     /// Reads what every attempt needs, and drafts the pools and reservations of the network.

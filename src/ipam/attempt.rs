@@ -25,6 +25,13 @@ impl Attempts {
         Ok(())
     }
 
+    /// Counts one more in which nothing was written, and lets somebody else go on.
+    pub(super) async fn wait<D: Datastore>(&mut self, store: &mut D) -> Result<(), Error> {
+        self.count()?;
+        store.back_off(self.count).await;
+        Ok(())
+    }
+
     /// Whether one of them may have been applied although it was tried again: what it was to do may be done.
     pub(super) fn may_have_succeeded(&self) -> bool {
         self.lost_an_answer

@@ -36,7 +36,7 @@ impl<D: Datastore> Ipam<D> {
         // A container that cannot exist holds nothing, so that a free address is looked for.
         let mut owner = request.owner.clone();
         owner.attachment.container_id = String::from("-");
-        self.plan(&super::Assign { owner: &owner, ..*request }, &mut None).await.map(drop)
+        self.plan(&super::Assign { owner: &owner, ..*request }, &mut None).await?.ready().map(drop)
     }
 
     /// The addresses of the virtual machines that an attachment is on record for.
@@ -51,7 +51,8 @@ impl<D: Datastore> Ipam<D> {
         for handle in machines.unwrap_or_default() {
             let wants = [Want::Object(Key::Machine(handle.clone())), Want::Held(handle.clone())];
             let mut answers = self.store.read(&wants).await?.into_iter();
-            let record = answers.next().and_then(Answer::object).map(|entry| entry.into::<Machine>());
+            let record =
+                answers.next().and_then(Answer::object).map(crate::datastore::Entry::into::<Machine>);
             let is_its = record.is_some_and(|machine| {
                 machine.attachments.iter().any(|known| {
                     known.container_id == attachment.container_id && known.ifname == attachment.ifname

@@ -98,6 +98,15 @@ impl Draft {
         self.handles.contains_key(id)
     }
 
+    /// Whether a handle counts more addresses in a block than that has, as far as both were taken in.
+    pub(super) fn counts_more(&self, id: &HandleId) -> bool {
+        let counts = self.handles.get(id).map(|draft| &draft.handle.block);
+        counts.into_iter().flatten().any(|(cidr, count)| {
+            let held = self.blocks.get(cidr).map_or(0, |draft| draft.block.held_by(id).count());
+            u32::try_from(held).is_ok_and(|held| *count > held)
+        })
+    }
+
     /// Makes a handle count no fewer addresses in a block than the block says. It may count more: an attempt that
     /// stopped half-way, or another caller that is about to write the block, has counted already. It is written even
     /// so: whoever read it before, and is about to lower it, must not succeed after this.

@@ -233,6 +233,10 @@ pub struct PoolReport {
     pub unusable: u128,
     /// Addresses of this host's blocks that cool down.
     pub cooling: usize,
+    /// Addresses that were carved out for something other than blocks.
+    pub carved: u128,
+    /// Why no block can be cut although addresses are free. `None`: one can be, or none is free.
+    pub obstacle: Option<String>,
 }
 
 /// What keeps a host from a further block.

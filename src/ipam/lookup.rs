@@ -8,7 +8,7 @@ use super::{Block, Config, Error, Ipam, noted, owner_key, reservation};
 use crate::api::Affinity;
 use crate::api::calico::{AttributeFields, IpamBlock};
 use crate::clock::Timestamp;
-use crate::datastore::{Answer, Datastore, Inspect, Visit, Want};
+use crate::datastore::{Answer, Carved, CarvedFor, Datastore, Inspect, Key, Visit, Want};
 use crate::net::Cidr;
 
 /// Everything that is known about an address.
@@ -22,6 +22,8 @@ pub struct AddressReport {
     pub block: Option<Cidr>,
     /// Whom the block is kept for.
     pub affinity: Option<Affinity>,
+    /// The network that it was carved out with, and what for, if that is something other than a block.
+    pub carved: Option<(Cidr, CarvedFor)>,
     /// Names of the reservations that keep it from being handed out automatically.
     pub reservations: Vec<String>,
     /// Whether somebody has it.
@@ -93,10 +95,12 @@ impl<D: Datastore> Ipam<D> {
     /// # Errors
     /// When the store cannot be read, or the block of the address is damaged.
     pub async fn look_up(&mut self, address: IpAddr, now: Timestamp) -> Result<AddressReport, Error> {
-        let wants = [Want::Settings, Want::Blocks(Cidr::single(address))];
+        let single = Cidr::single(address);
+        let wants = [Want::Settings, Want::Blocks(single), Want::CarvedCidrs(single)];
         let mut answers = self.store.read(&wants).await?.into_iter();
         let settings = answers.next().map(Answer::settings).unwrap_or_default();
         let entry = answers.next().map(Answer::objects).unwrap_or_default().into_iter().next();
+        let carved = answers.next().map(Answer::cidrs).unwrap_or_default();
         let config = Config::effective(settings.configuration.as_ref().map(|(_, stored)| stored));
         let reserving = settings.reservations.iter().map(|(_, reservation)| reservation);
         let mut report = AddressReport {
@@ -105,9 +109,11 @@ impl<D: Datastore> Ipam<D> {
                 .pools
                 .iter()
                 .map(|(_, pool)| Pool::of(pool))
-                .find(|pool| pool.cidr.contains_address(address)),
+                .filter(|pool| pool.cidr.contains_address(address))
+                .max_by_key(|pool| pool.cidr.prefix()),
             block: None,
             affinity: None,
+            carved: self.carved_for(carved).await?,
             reservations: reserving
                 .filter(|one| reservation::addresses(&one.spec).contains(address))
                 .map(|one| one.name().to_owned())
@@ -124,6 +130,18 @@ impl<D: Datastore> Ipam<D> {
             }
         }
         Ok(report)
+    }
+
+    /// The innermost of some carved networks that is no pool, and what it is for.
+    async fn carved_for(&mut self, networks: Vec<Cidr>) -> Result<Option<(Cidr, CarvedFor)>, Error> {
+        let wants: Vec<_> = networks.into_iter().map(|cidr| Want::Object(Key::Carved(cidr))).collect();
+        let entries = self.store.read(&wants).await?.into_iter().filter_map(Answer::object);
+        let owned = entries.filter_map(|entry| match entry.key {
+            Key::Carved(cidr) => Some((cidr, entry.into::<Carved>().owner)),
+            _ => None,
+        });
+        let own = owned.filter(|(_, owner)| !matches!(owner, CarvedFor::ChildPool(_)));
+        Ok(own.max_by_key(|(cidr, _)| cidr.prefix()))
     }
 }
 

@@ -99,7 +99,7 @@ impl<D: Datastore> Ipam<D> {
             own_addresses: &NoOwnAddresses,
             now,
         };
-        let (draft, policy, assigned) = self.plan(&request, &mut None).await?;
+        let (draft, policy, assigned) = self.plan(&request, &mut None).await?.ready()?;
         let Some(found) = assigned.addresses.first() else {
             unreachable!("one address was asked for");
         };

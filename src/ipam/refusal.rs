@@ -2,6 +2,7 @@
 
 use super::assign::Wanted;
 use super::error::{Holder, Limit, PoolReport};
+use super::ledger::Ledger;
 use super::owner::{self, noted};
 use super::policy::Policy;
 use super::pools::{Ineligible, Pool};
@@ -10,7 +11,7 @@ use super::{Error, reservation};
 use crate::api::Affinity;
 use crate::api::calico::AttributeFields;
 use crate::datastore::{self, Datastore, RoomOf, Want};
-use crate::net::Cidr;
+use crate::net::{AddrSet, Cidr};
 
 /// No pool may serve the request.
 pub(super) fn no_usable_pool(policy: &Policy, wanted: &Wanted, refused: &[(Pool, Ineligible)]) -> Error {
@@ -77,6 +78,10 @@ async fn report<D: Datastore>(
         .filter(|block| cidr.contains(block.cidr()))
         .map(|block| block.allocations().filter(|allocation| allocation.fields.released_at.is_some()).count())
         .sum();
+    let ledger = Ledger::of(search.store, cidr, cidr).await?;
+    let mut carved = AddrSet::new();
+    ledger.carved().iter().for_each(|network| carved.insert_cidr(*network));
+    let slots = super::carve::slots(cidr, ledger.taken(), area.pool.block_prefix);
     Ok(PoolReport {
         name: area.pool.name.clone(),
         cidr,
@@ -86,6 +91,8 @@ async fn report<D: Datastore>(
         free_elsewhere,
         unusable: area.unusable.count_in(cidr),
         cooling,
+        carved: carved.count_in(cidr),
+        obstacle: slots.obstacle(cidr),
     })
 }
 

@@ -6,6 +6,7 @@ use super::assign::checked;
 use super::attempt::{Attempts, Next};
 use super::block::{Allocation, Ordinal};
 use super::draft::Draft;
+use super::excess::Counts;
 use super::machine::MachineFate;
 use super::owner::{self, Attachment, ValidAttachments, noted};
 use super::policy::Policy;
@@ -13,12 +14,7 @@ use super::{Block, Error, Host, Ipam};
 use crate::api::HandleId;
 use crate::api::calico::{AttributeFields, IpamHandle};
 use crate::clock::Timestamp;
-use crate::datastore::{Answer, Datastore, Entry, Key, Want};
-use crate::net::Cidr;
-
-/// How many attempts of a release correct a handle that counts more than its blocks say, where others may be at work.
-/// After that somebody is, with this very handle, and each would go on undoing the other's half.
-const CORRECTIONS_MAX: u32 = 2;
+use crate::datastore::{Answer, Datastore, Key, Want};
 
 /// What was freed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,38 +104,27 @@ impl<D: Datastore> Ipam<D> {
             let (settings, node, (stored, blocks)) = (next().settings(), next().object(), next().held());
             let policy = Policy::new(settings, node, &host.name, now);
             let mut draft = Draft::default();
-            let named = handle_blocks(stored.as_ref());
-            draft.load_handle(handle, stored.map(|entry| (entry.revision, entry.into::<IpamHandle>())));
             let (one_machine, alone) = (self.store.is_one_machine(), self.is_alone());
+            let counts = Counts::new(stored.as_ref(), alone, attempts.so_far());
+            draft.load_handle(handle, stored.map(|entry| (entry.revision, entry.into::<IpamHandle>())));
             let mut released = Released::default();
             let mut emptied = Vec::new();
             for entry in blocks {
                 let (revision, block) = checked(entry, &policy)?;
                 let cidr = block.cidr();
-                let block = draft.load_block(revision, block);
+                draft.load_block(revision, block);
                 let ours = |allocation: &Allocation<'_>| {
                     meant(allocation) && is_near(&allocation.fields, host, one_machine)
                 };
-                let excess = counted(&named, cidr).saturating_sub(count(block, handle));
-                let corrects = alone || attempts.so_far() < CORRECTIONS_MAX;
-                if excess > 0 && corrects && !alone {
-                    // Whoever has counted an address and is about to write the block must not succeed after this.
-                    block.rewrite();
-                }
-                let freed = free(block, handle, &policy, ours);
-                if !freed.is_empty() && block.is_empty() {
+                let freed =
+                    counts.change(&mut draft, handle, cidr, |block| free(block, handle, &policy, ours));
+                let freed = freed.unwrap_or_default();
+                if !freed.is_empty() && draft.block(cidr).is_some_and(|block| block.is_empty()) {
                     emptied.push(cidr);
                 }
-                // A handle counts what its blocks say: after a crash it may have counted more.
-                let left = count(block, handle);
-                draft.set_count(handle, cidr, if corrects { left } else { left.saturating_add(excess) });
                 released.addresses.extend(freed);
             }
-            for (cidr, _) in named {
-                if draft.block(cidr).is_none() {
-                    draft.set_count(handle, cidr, 0);
-                }
-            }
+            counts.forget_missing(&mut draft, handle);
             for cidr in emptied {
                 self.give_back(&policy, &mut draft, cidr).await?;
             }
@@ -241,18 +226,4 @@ fn free(
 
 pub(super) fn count(block: &Block, handle: &HandleId) -> u32 {
     u32::try_from(block.held_by(handle).count()).unwrap_or(u32::MAX)
-}
-
-/// The blocks that a handle names, with its counts.
-fn handle_blocks(stored: Option<&Entry>) -> Vec<(Cidr, u32)> {
-    match stored.map(|entry| &entry.object) {
-        Some(crate::datastore::Object::Handle(handle)) => {
-            handle.block.iter().map(|(cidr, count)| (*cidr, *count)).collect()
-        }
-        _ => Vec::new(),
-    }
-}
-
-fn counted(named: &[(Cidr, u32)], block: Cidr) -> u32 {
-    named.iter().find(|(cidr, _)| *cidr == block).map_or(0, |(_, count)| *count)
 }

@@ -23,14 +23,45 @@ pub struct Holdings {
     /// Addresses that cool down after their release.
     pub cooling: u64,
     /// Networks carved out for something other than blocks.
-    pub carved: usize,
+    pub carved: CarvedCounts,
+}
+
+/// How many networks are carved out of a pool, by what for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CarvedCounts {
+    /// For allocations that people made, or that outlived their claims.
+    pub allocations: usize,
+    /// For claims.
+    pub claims: usize,
+    /// For child pools.
+    pub child_pools: usize,
+}
+
+impl CarvedCounts {
+    /// All of them.
+    #[must_use]
+    pub const fn total(self) -> usize {
+        self.allocations + self.claims + self.child_pools
+    }
+
+    fn of(carved: &[(Cidr, CarvedFor)]) -> Self {
+        let mut counts = Self::default();
+        for (_, owner) in carved {
+            match owner {
+                CarvedFor::Allocation(_) => counts.allocations += 1,
+                CarvedFor::Claim(_) => counts.claims += 1,
+                CarvedFor::ChildPool(_) => counts.child_pools += 1,
+            }
+        }
+        counts
+    }
 }
 
 impl Holdings {
     /// Whether nothing is held.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.blocks == 0 && self.carved == 0
+        self.blocks == 0 && self.carved.total() == 0
     }
 
     /// What a block holds that is not empty.
@@ -50,7 +81,9 @@ impl Holdings {
         self.blocks += other.blocks;
         self.addresses += other.addresses;
         self.cooling += other.cooling;
-        self.carved += other.carved;
+        self.carved.allocations += other.carved.allocations;
+        self.carved.claims += other.carved.claims;
+        self.carved.child_pools += other.carved.child_pools;
     }
 }
 
@@ -79,7 +112,7 @@ pub enum RemoveError {
     #[error("it does not exist")]
     Missing,
     /// A pool holds addresses.
-    #[error("it holds {} addresses, and {} networks are carved out of it", .0.addresses + .0.cooling, .0.carved)]
+    #[error("it holds {} addresses, and {} networks are carved out of it", .0.addresses + .0.cooling, .0.carved.total())]
     Holds(Holdings),
     /// The store failed, or others were faster each time.
     #[error(transparent)]
@@ -126,15 +159,15 @@ impl<D: Datastore> Ipam<D> {
         let (_, pool) = find(&settings, name)?;
         let cidr = pool.spec.cidr;
         let blocks = self.blocks_in(cidr, &settings, now).await?;
-        refuse_if_held(&blocks, self.carved_in(name, cidr).await?.len(), force)?;
+        refuse_if_held(&blocks, CarvedCounts::of(&self.carved_in(name, cidr).await?), force)?;
         self.switch_off(name).await?;
         // Whoever was faster than the switch has an address now.
         let blocks = self.blocks_in(cidr, &settings, now).await?;
         let carved = self.carved_in(name, cidr).await?;
-        refuse_if_held(&blocks, carved.len(), force)?;
+        refuse_if_held(&blocks, CarvedCounts::of(&carved), force)?;
         let (mut removed, mut left) = self.give_up(&Meant::Within(cidr), Emptiness::Required, now).await?;
-        removed.left.carved = carved.len();
-        left.extend(carved);
+        removed.left.carved = CarvedCounts::of(&carved);
+        left.extend(carved.into_iter().map(|(cidr, _)| cidr));
         self.drop_pool(name, cidr, &left).await?;
         Ok(removed)
     }
@@ -156,13 +189,13 @@ impl<D: Datastore> Ipam<D> {
         Ok(self.store.read(&[Want::Settings]).await?.pop().map(Answer::settings).unwrap_or_default())
     }
 
-    async fn carved_in(&mut self, name: &str, cidr: Cidr) -> Result<Vec<Cidr>, Error> {
+    async fn carved_in(&mut self, name: &str, cidr: Cidr) -> Result<Vec<(Cidr, CarvedFor)>, Error> {
         let read = self.store.read(&[Want::All(Collection::Carved)]).await?.pop();
         let inside = |entry: Entry| match entry.key {
             Key::Carved(carved) if cidr.contains(carved) => {
                 let owner = entry.into::<Carved>().owner;
                 // The pool itself is carved out of its parent, not of itself.
-                (owner != CarvedFor::ChildPool(name.to_owned())).then_some(carved)
+                (owner != CarvedFor::ChildPool(name.to_owned())).then_some((carved, owner))
             }
             _ => None,
         };
@@ -263,7 +296,11 @@ fn find<'a>(settings: &'a Settings, name: &str) -> Result<(Revision, &'a IpPool)
     found.map(|(revision, pool)| (*revision, pool)).ok_or(RemoveError::Missing)
 }
 
-fn refuse_if_held(blocks: &[(Revision, Block)], carved: usize, force: Force) -> Result<(), RemoveError> {
+fn refuse_if_held(
+    blocks: &[(Revision, Block)],
+    carved: CarvedCounts,
+    force: Force,
+) -> Result<(), RemoveError> {
     let mut held = Holdings { carved, ..Holdings::default() };
     for (_, block) in blocks.iter().filter(|(_, block)| !block.is_empty()) {
         held.add(Holdings::of(block));

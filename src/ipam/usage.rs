@@ -222,9 +222,13 @@ fn count_pool(pool: &IpPool, blocks: Vec<BlockUsage>, carved: &[Cidr], reserved:
     let carved: Vec<Cidr> =
         carved.iter().copied().filter(|carved| cidr.contains(*carved) && *carved != cidr).collect();
     let mut others = AddrSet::new();
-    carved.iter().for_each(|carved| others.insert_cidr(*carved));
+    for carved in &carved {
+        others.insert_cidr(*carved);
+    }
     let mut taken = others.clone();
-    blocks.iter().for_each(|block| taken.insert_cidr(block.cidr));
+    for block in &blocks {
+        taken.insert_cidr(block.cidr);
+    }
     let sum = |count: fn(&BlockUsage) -> u128| blocks.iter().map(count).fold(0u128, u128::saturating_add);
     let outside = cidr.size() - taken.count_in(cidr);
     let mut taken_or_reserved = taken.clone();

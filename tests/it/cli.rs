@@ -12,6 +12,7 @@ mod grammar;
 mod help;
 mod map;
 mod migrate;
+mod milo;
 mod others;
 mod patch;
 mod release;

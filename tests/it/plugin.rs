@@ -1,6 +1,7 @@
 //! The built plugin from outside: a process per call, as runtimes and main plugins make them.
 
 mod blocks;
+mod carving;
 mod causes;
 mod clock;
 mod corruption;

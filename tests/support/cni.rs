@@ -109,6 +109,7 @@ impl Network {
     pub(crate) fn call(&self, verb: &str, container: &str) -> Call {
         Call {
             program: plugin().to_owned(),
+            args: Vec::new(),
             under: Vec::new(),
             variables: vec![
                 ("CNI_COMMAND", verb.into()),
@@ -145,12 +146,24 @@ impl Network {
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     program: PathBuf,
+    args: Vec<OsString>,
     under: Vec<OsString>,
     variables: Vec<(&'static str, String)>,
     stdin: String,
 }
 
 impl Call {
+    /// What a person types, with something on standard input.
+    pub(crate) fn typed<S: AsRef<OsStr>>(args: &[S], stdin: impl Into<String>) -> Self {
+        Self {
+            program: plugin().to_owned(),
+            args: args.iter().map(|word| word.as_ref().to_owned()).collect(),
+            under: Vec::new(),
+            variables: Vec::new(),
+            stdin: stdin.into(),
+        }
+    }
+
     /// With another variable, or another value of one.
     pub(crate) fn variable(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.variables.retain(|(known, _)| *known != name);
@@ -195,7 +208,12 @@ impl Call {
         let mut words = self.under.iter().map(OsString::as_os_str).chain([self.program.as_os_str()]);
         let first = words.next().expect("the program at least");
         let mut command = Command::new(first);
-        command.args(words).env_clear().current_dir("/").envs(self.variables.iter().cloned());
+        command
+            .args(words)
+            .args(&self.args)
+            .env_clear()
+            .current_dir("/")
+            .envs(self.variables.iter().cloned());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child =
             command.spawn().unwrap_or_else(|error| panic!("cannot run {}: {error}", first.display()));

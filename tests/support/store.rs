@@ -92,7 +92,8 @@ impl View {
         assert_eq!(self.findings, [], "objects do not agree");
         let mut in_use = 0;
         for pool in &self.usage.pools {
-            assert_eq!(pool.capacity, pool.in_use + pool.reserved + pool.free, "pool {}", pool.cidr);
+            let counted = pool.in_use + pool.reserved + pool.carved + pool.free;
+            assert_eq!(pool.capacity, counted, "pool {}", pool.cidr);
             in_use += pool.in_use;
         }
         in_use += self.usage.orphans.iter().map(|block| block.in_use).sum::<u128>();

@@ -43,6 +43,9 @@ pub const PREFIX_LENGTH_ANNOTATION: &str = "ipam.miloapis.com/prefix-length";
 /// The annotation by which an allocation or a claim asks for one CIDR. An extension of ours.
 pub const REQUESTED_CIDR_ANNOTATION: &str = "ipam.miloapis.com/requested-cidr";
 
+/// The annotation with the project of a resource, where resources of several are listed. It is never stored.
+pub const ALL_PROJECTS_ANNOTATION: &str = "ipam.miloapis.com/project";
+
 /// Where `kubectl apply` notes what was applied last.
 pub const LAST_APPLIED_ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 

@@ -258,7 +258,9 @@ fn describe(value: &Value) -> String {
     }
 }
 
-pub(super) fn is_dns_subdomain(name: &str) -> bool {
+/// Whether a text may name a resource, or a project: lower-case letters, digits, `-` and `.`.
+#[must_use]
+pub fn is_dns_subdomain(name: &str) -> bool {
     let label = |label: &str| {
         let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
         ends(label.chars().next())

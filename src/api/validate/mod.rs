@@ -14,7 +14,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-pub use check::closest_field;
+pub use check::{closest_field, is_dns_subdomain};
 pub use ip_reservation::normalise_reserved_cidrs;
 pub use ipam_configuration::{IP_COOLDOWN_SECONDS_MAX, MAX_BLOCKS_PER_HOST_MAX, check_ipam_configuration};
 pub use path::{Path, Step};

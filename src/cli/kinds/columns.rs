@@ -3,22 +3,12 @@
 use serde_json::{Map, Value};
 
 use super::super::render::{Align, Table};
-use super::{Kind, name};
+use super::{Kind, Look, name};
 
 impl Kind {
     /// The table of some resources.
-    pub(in crate::cli) fn table(self, resources: &[Value], is_wide: bool) -> Table {
-        let columns = self.columns().iter().filter(|column| is_wide || !column.only_wide);
-        let columns: Vec<_> = columns.collect();
-        let mut table = Table::new(columns.iter().map(|column| (column.header, Align::Left)));
-        for resource in resources {
-            table.row(columns.iter().map(|column| (column.cell)(resource)));
-        }
-        table
-    }
-
-    fn columns(self) -> &'static [Column] {
-        match self {
+    pub(in crate::cli) fn table(self, resources: &[Value], look: Look) -> Table {
+        let columns: &[Column] = match self {
             Kind::IpamConfiguration => &CONFIGURATION,
             Kind::IpPool => &POOL,
             Kind::IpReservation => &RESERVATION,
@@ -26,7 +16,14 @@ impl Kind {
             Kind::BlockAffinity => &AFFINITY,
             Kind::IpamBlock => &BLOCK,
             Kind::IpamHandle => &HANDLE,
+            Kind::Milo(kind) => return kind.table(resources, look),
+        };
+        let columns: Vec<_> = columns.iter().filter(|column| look.is_wide || !column.only_wide).collect();
+        let mut table = Table::new(columns.iter().map(|column| (column.header, Align::Left)));
+        for resource in resources {
+            table.row(columns.iter().map(|column| (column.cell)(resource)));
         }
+        table
     }
 }
 

@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::error::Error;
-use super::kinds::Kind;
-use crate::api::calico;
+use super::kinds::{Kind, Milo};
 use crate::api::validate::{self, Problem};
+use crate::api::{calico, milo};
 use node::{At, Content, Node};
 
 /// A resource that somebody wrote, found to be one of its kind.
@@ -185,7 +185,7 @@ fn resource(file: &str, node: &Node) -> Result<Manifest, Vec<Fault>> {
     let kind = kind_of(version, kind_word)
         .map_err(|(is_version, reason)| refuse(if is_version { version_at } else { kind_at }, reason))?;
     let mut object = node.value();
-    object["apiVersion"] = calico::API_VERSION.into();
+    object["apiVersion"] = kind.api_version().into();
     object["kind"] = kind.info().name.into();
     if kind == Kind::Node && version == "v1" {
         // Kubernetes keeps much in a node; only its name and labels count here.
@@ -217,6 +217,10 @@ pub(super) fn problems_of(kind: Kind, schema: &crate::api::schema::Schema, objec
         let text = |field: &str| object.pointer(&format!("/spec/{field}")).and_then(Value::as_str);
         problems = crate::ipam::check_selectors(text("nodeSelector"), text("namespaceSelector"));
     }
+    if kind == Kind::Milo(Milo::Allocation) && milo::block_of_name(super::kinds::name(object)).is_some() {
+        // Who looks into the store knows better whose block that is.
+        problems.retain(|problem| problem.path.to_string() != "metadata.name");
+    }
     problems
 }
 
@@ -224,30 +228,46 @@ pub(super) fn problems_of(kind: Kind, schema: &crate::api::schema::Schema, objec
 fn kind_of(version: &str, word: &str) -> Result<Kind, (bool, String)> {
     let known = match version {
         // The names of Calico's first resources in Kubernetes.
-        calico::API_VERSION | "crd.projectcalico.org/v1" => Kind::ALL.into_iter().find(|kind| {
+        calico::API_VERSION | "crd.projectcalico.org/v1" => of_group(calico::API_VERSION).find(|kind| {
             kind.info().name == word || (*kind == Kind::IpamConfiguration && word == "IPAMConfig")
         }),
         "v1" if word == "Node" => Some(Kind::Node),
-        "ipam.miloapis.com/v1alpha1" => {
-            return Err((
-                true,
-                format!("`apiVersion` is `{version}`, whose kinds this version does not serve yet"),
-            ));
-        }
+        milo::API_VERSION => of_group(version).find(|kind| kind.info().name == word),
         _ => {
+            let (calico, milo) = (calico::API_VERSION, milo::API_VERSION);
             let reason =
-                format!("`apiVersion` is `{}`; expected `{}`", version.escape_debug(), calico::API_VERSION);
+                format!("`apiVersion` is `{}`; expected `{calico}` or `{milo}`", version.escape_debug());
             return Err((true, reason));
         }
     };
     known.ok_or_else(|| {
-        let written: Vec<_> = Kind::ALL
-            .into_iter()
+        let api_version = if version == milo::API_VERSION { version } else { calico::API_VERSION };
+        let written: Vec<_> = of_group(api_version)
             .filter(|kind| kind.schema().is_some())
-            .map(|kind| format!("`{kind}`"))
+            .map(|kind| format!("`{}`", kind.info().name))
             .collect();
-        (false, format!("`kind` is `{}`; expected one of {}", word.escape_debug(), written.join(", ")))
+        let is_other = version == milo::API_VERSION && OTHER_KINDS.contains(&word);
+        let other = if is_other { ", of another API that was served under the same version" } else { "" };
+        let word = word.escape_debug();
+        (false, format!("`kind` is `{word}`{other}; expected one of {}", written.join(", ")))
     })
+}
+
+/// Kinds that other APIs had which were served as `ipam.miloapis.com/v1alpha1`.
+const OTHER_KINDS: [&str; 9] = [
+    "IPClass",
+    "IPPrefixClass",
+    "IPPrefix",
+    "IPPrefixClaim",
+    "IPAddress",
+    "IPAddressClaim",
+    "ASNPoolClass",
+    "ASNPool",
+    "ASNClaim",
+];
+
+fn of_group(api_version: &str) -> impl Iterator<Item = Kind> {
+    Kind::ALL.into_iter().filter(move |kind| kind.api_version() == api_version)
 }
 
 /// A null means that a field is absent.

@@ -6,6 +6,7 @@ use super::super::args::Write;
 use super::super::error::Error;
 use super::super::kinds::Kind;
 use super::super::{Answer, Context, manifest};
+use super::milo;
 use super::write::{self, Decision, Tally};
 use crate::datastore::Entry;
 
@@ -19,6 +20,10 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Write) -> Result<Ans
     let mut ipam = context.open_to_write(trial)?;
     let mut tally = Tally::new(trial);
     for manifest in &manifests {
+        if let Kind::Milo(kind) = manifest.kind {
+            milo::apply(context, &mut ipam, &mut tally, kind, manifest);
+            continue;
+        }
         tally.edit(&mut ipam, manifest.kind, &manifest.name, |stored| {
             decide(context, manifest.kind, &manifest.object, stored)
         });
@@ -29,27 +34,40 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Write) -> Result<Ans
 }
 
 fn decide(context: &Context<'_>, kind: Kind, wanted: &Value, stored: Option<&Entry>) -> Decision {
-    let mut wanted = write::essence(wanted);
-    annotations(&mut wanted).remove(LAST_APPLIED);
-    drop_empty(&mut wanted);
-    let note = wanted.to_string();
+    let (mut wanted, note) = noted(wanted);
     let Some(stored) = stored else {
         annotations(&mut wanted).insert(LAST_APPLIED.into(), note.into());
         return Ok(("created", Some(write::object(kind, write::fresh(context, wanted))?)));
     };
-    let mut live = write::stored_resource(stored);
-    let last: Option<Value> = live
-        .pointer("/metadata/annotations")
-        .and_then(|annotations| annotations.get(LAST_APPLIED))
-        .and_then(Value::as_str)
-        .and_then(|text| serde_json::from_str(text).ok());
+    let live = write::stored_resource(stored);
+    let last = last_applied(&live);
     if last.as_ref() == Some(&wanted) && is_so(&live, &wanted) {
         return Ok(("unchanged", None));
     }
-    merge_members(&mut live, last.as_ref(), &wanted);
-    annotations(&mut live).insert(LAST_APPLIED.into(), note.into());
-    let object = write::object(kind, live)?;
+    let object = write::object(kind, merged(live, &wanted, note))?;
     Ok(if object == stored.object { ("unchanged", None) } else { ("configured", Some(object)) })
+}
+
+/// What a file says of a resource, without what is nobody's wish, and the note of it.
+pub(super) fn noted(wanted: &Value) -> (Value, String) {
+    let mut wanted = write::essence(wanted);
+    annotations(&mut wanted).remove(LAST_APPLIED);
+    drop_empty(&mut wanted);
+    let note = wanted.to_string();
+    (wanted, note)
+}
+
+/// What becomes of a resource, or of none, by what a file says now.
+pub(super) fn merged(mut live: Value, wanted: &Value, note: String) -> Value {
+    let last = last_applied(&live);
+    merge_members(&mut live, last.as_ref(), wanted);
+    annotations(&mut live).insert(LAST_APPLIED.into(), note.into());
+    live
+}
+
+fn last_applied(live: &Value) -> Option<Value> {
+    let note = live.pointer("/metadata/annotations").and_then(|annotations| annotations.get(LAST_APPLIED));
+    note.and_then(Value::as_str).and_then(|text| serde_json::from_str(text).ok())
 }
 
 /// Whether everything that is wanted is so.

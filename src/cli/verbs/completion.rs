@@ -42,7 +42,7 @@ type Place = (Vec<String>, Vec<String>);
 fn walk(command: &Command, path: &[String], global: &[String], places: &mut Vec<Place>) {
     let mut words: Vec<String> = command.get_subcommands().map(|verb| verb.get_name().to_owned()).collect();
     if path.len() == 1 && TAKE_KINDS.iter().any(|verb| path.contains(&(*verb).to_owned())) {
-        words.extend(Kind::ALL.map(|kind| kind.info().plural.to_owned()));
+        words.extend(Kind::ALL.map(Kind::word));
     }
     words.extend(options(command));
     words.extend(global.iter().cloned());

@@ -9,10 +9,11 @@ use super::super::render::{Format, printable};
 use super::super::store::Store;
 use super::super::{Answer, Context, Outcome, manifest};
 use super::get::Selection;
+use super::milo;
 use super::write;
 use crate::api::HostName;
 use crate::datastore::run_in_place;
-use crate::ipam::{Force, Ipam, RemoveError, Removed};
+use crate::ipam::{Force, Ipam, RemoveError, Removed, Trial};
 
 /// Serves it. Each resource is tried, whatever became of those before it.
 pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Delete) -> Result<Answer, Error> {
@@ -21,19 +22,20 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Delete) -> Result<An
         return Err(Error::ReadOnly(*kind));
     }
     let plan: Vec<_> = targets.iter().map(|(kind, name)| format!("{kind} `{}`", printable(name))).collect();
-    context.confirm(&format!("This deletes {}.", plan.join(", ")), args.yes)?;
-    let (mut ipam, note) = context.open_to_change()?;
+    let trial = args.dry_run.trial()?;
+    let (mut ipam, note) = match trial {
+        Trial::DryRun => context.open_to_rehearse()?,
+        Trial::Write => {
+            context.confirm(&format!("This deletes {}.", plan.join(", ")), args.yes)?;
+            context.open_to_change()?
+        }
+    };
     let mut answer = Answer { notes: note.into_iter().collect(), ..Answer::default() };
     for (kind, name) in targets {
         match delete(context, &mut ipam, kind, &name, args) {
-            Ok(removed) => report(context.format, kind, &name, removed, &mut answer),
-            Err(RemoveError::Missing) if args.ignore_not_found => {}
-            Err(reason) => {
-                let error = match reason {
-                    RemoveError::Missing => Error::Missing { kind, names: vec![name] },
-                    RemoveError::Engine(error) => Error::Engine(error),
-                    RemoveError::Holds(holdings) => Error::Holds { kind, name, holdings },
-                };
+            Ok(removed) => report(context.format, trial, (kind, &name), removed, &mut answer),
+            Err(Error::Missing { .. }) if args.ignore_not_found => {}
+            Err(error) => {
                 answer.notes.extend(error.report().lines().map(str::to_owned));
                 answer.outcome = Outcome::Failed;
             }
@@ -66,33 +68,36 @@ fn delete(
     kind: Kind,
     name: &str,
     args: &Delete,
-) -> Result<Removed, RemoveError> {
+) -> Result<Removed, Error> {
     let now = context.clock.now();
-    match kind {
-        Kind::IpPool => {
-            let force = if args.force { Force::Yes } else { Force::No };
-            run_in_place(ipam.remove_pool(name, force, now))
-        }
-        Kind::Node => {
-            let host = HostName::new(name).map_err(|_| RemoveError::Missing)?;
-            run_in_place(ipam.remove_node(&host, now))
-        }
-        _ => {
-            let key = kind.key(name).ok_or(RemoveError::Missing)?;
-            run_in_place(ipam.remove(&key)).map(|()| Removed::default())
-        }
-    }
+    let force = if args.force { Force::Yes } else { Force::No };
+    let removed = match kind {
+        Kind::Milo(kind) => return milo::remove(context, ipam, kind, name, force),
+        Kind::IpPool => run_in_place(ipam.remove_pool(name, force, now)),
+        Kind::Node => match HostName::new(name) {
+            Ok(host) => run_in_place(ipam.remove_node(&host, now)),
+            Err(_) => Err(RemoveError::Missing),
+        },
+        _ => match kind.key(name) {
+            Some(key) => run_in_place(ipam.remove(&key)).map(|()| Removed::default()),
+            None => Err(RemoveError::Missing),
+        },
+    };
+    removed.map_err(|reason| milo::removal(kind, name, reason))
 }
 
-fn report(format: Format, kind: Kind, name: &str, removed: Removed, answer: &mut Answer) {
-    let full = format!("{}.projectcalico.org/{}", kind.info().singular, printable(name));
+fn report(format: Format, trial: Trial, (kind, name): (Kind, &str), removed: Removed, answer: &mut Answer) {
     let word = if format == Format::Name { "" } else { " deleted" };
-    let _ = writeln!(answer.data, "{full}{word}");
+    let note = if trial == Trial::DryRun && format != Format::Name { " (dry run)" } else { "" };
+    let _ = writeln!(answer.data, "{}{word}{note}", kind.full_name(name));
     let left = removed.left;
     if left.is_empty() {
         return;
     }
-    let (held, what) =
-        (held(&left), if kind == Kind::Node { "kept for nobody now" } else { "giving nothing more" });
-    answer.notes.push(format!("note: left: {held}, {what}; what is empty goes"));
+    let held = held(&left);
+    answer.notes.push(match (kind, left.blocks) {
+        (Kind::Node, _) => format!("note: left: {held}, kept for nobody now; what is empty goes"),
+        (_, 0) => format!("note: left: {held}, without a pool; each keeps its range until it is deleted"),
+        _ => format!("note: left: {held}, giving nothing more; what is empty goes"),
+    });
 }

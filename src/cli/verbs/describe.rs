@@ -11,12 +11,16 @@ use super::super::render::{percent, printable};
 use super::super::{Answer, Context};
 use super::apply::LAST_APPLIED;
 use super::get::{self, Selection};
+use super::milo;
 use super::show::{damage, warnings};
 use crate::ipam::{BlockUsage, Census, Ipam, Usage};
 
 /// Serves it.
 pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Describe) -> Result<Answer, Error> {
     let selection = Selection::parse(&args.kind, &args.names)?;
+    if let Kind::Milo(kind) = selection.kind {
+        return milo::describe(context, kind, &selection);
+    }
     let (ipam, note) = context.open_to_read()?;
     let mut store = ipam.into_store();
     let (found, damaged) = get::read(&mut store, &selection)?;

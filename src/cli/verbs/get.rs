@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use super::super::args::Get;
 use super::super::error::Error;
 use super::super::filter::Filter;
-use super::super::kinds::{self, Kind};
+use super::super::kinds::{self, Kind, Look};
 use super::super::render::{self, Format};
 use super::super::store::Store;
 use super::super::{Answer, Context, Outcome};
-use crate::api::calico;
+use super::milo;
 use crate::datastore::{
     self, Answer as Read, Datastore as _, Entry, Inspect as _, Key, Object, Visit, Want, run_in_place,
 };
@@ -37,15 +37,20 @@ impl Selection {
 pub(in crate::cli) fn run(context: &Context<'_>, args: &Get) -> Result<Answer, Error> {
     let selection = Selection::parse(&args.kind, &args.names)?;
     let filter = Filter::parse(selection.kind, args.selector.as_deref(), args.field_selector.as_deref())?;
-    let (ipam, note) = context.open_to_read()?;
-    let (mut found, damaged) = read(&mut ipam.into_store(), &selection)?;
+    let (mut ipam, note) = context.open_to_read()?;
+    let (mut found, damaged) = match selection.kind {
+        Kind::Milo(kind) => milo::read(&mut ipam, kind, &selection.names, &milo::View::of(context, args)?)?,
+        _ => read(&mut ipam.into_store(), &selection)?,
+    };
     found.retain(|resource| filter.matches(resource));
     let mut answer = answer_about(&selection, &found, note);
     if found.is_empty() && !filter.is_empty() && answer.outcome == Outcome::No {
-        answer.notes = vec![format!("note: no {} match", selection.kind.info().plural)];
+        answer.notes = vec![format!("note: no {} match", selection.kind.word())];
     }
     answer.notes.extend(damaged.iter().map(|damage| format!("warning: {damage}")));
-    answer.data = print(context.format, &selection, found);
+    let is_wide = context.format == Format::Wide;
+    let look = Look { is_wide, with_project: args.all_projects, now: context.clock.now() };
+    answer.data = print(context.format, look, &selection, found);
     Ok(answer)
 }
 
@@ -61,7 +66,7 @@ pub(in crate::cli) fn answer_about(selection: &Selection, found: &[Value], note:
         answer.notes.extend(report.lines().map(str::to_owned));
         answer.outcome = Outcome::No;
     } else if found.is_empty() {
-        answer.notes.push(format!("note: there are no {}", selection.kind.info().plural));
+        answer.notes.push(format!("note: there are no {}", selection.kind.word()));
         answer.outcome = Outcome::No;
     }
     answer
@@ -113,7 +118,7 @@ fn wants(store: &mut Store, selection: &Selection) -> Result<Vec<Want>, datastor
         Kind::IpamHandle if names.is_empty() => vec![Want::AllHandles],
         Kind::Node | Kind::IpamHandle => names.iter().filter_map(object).collect(),
         // These are looked through as a whole.
-        Kind::BlockAffinity => Vec::new(),
+        Kind::BlockAffinity | Kind::Milo(_) => Vec::new(),
         Kind::IpamBlock => {
             let everything =
                 Family::BOTH.into_iter().filter_map(|family| Cidr::containing(family.address(0), 0));
@@ -153,30 +158,26 @@ fn entry(key: Key, revision: datastore::Revision, object: impl Into<Object>) -> 
     Entry { key, revision, object: object.into() }
 }
 
-/// Whether a resource is the one of a name. A pool or block goes by its CIDR too.
-fn is_named(resource: &Value, name: &str) -> bool {
+/// Whether a resource is the one of a name. What has one CIDR goes by that too.
+pub(super) fn is_named(resource: &Value, name: &str) -> bool {
     if kinds::name(resource) == name {
         return true;
     }
     let kind = resource.get("kind").and_then(Value::as_str);
-    let cidr =
-        resource.pointer("/spec/cidr").and_then(Value::as_str).and_then(|cidr| cidr.parse::<Cidr>().ok());
-    matches!(kind, Some("IPPool" | "IPAMBlock")) && cidr.is_some() && name.parse().ok() == cidr
+    let cidr = ["/status/allocatedCIDR", "/spec/cidr"].iter().find_map(|path| resource.pointer(path));
+    let cidr = cidr.and_then(Value::as_str).and_then(|cidr| cidr.parse::<Cidr>().ok());
+    matches!(kind, Some("IPPool" | "IPAMBlock" | "IPAllocation" | "IPClaim"))
+        && cidr.is_some()
+        && name.parse().ok() == cidr
 }
 
-fn print(format: Format, selection: &Selection, found: Vec<Value>) -> String {
+fn print(format: Format, look: Look, selection: &Selection, found: Vec<Value>) -> String {
     let kind = selection.kind;
     match format {
         Format::Table | Format::Wide if found.is_empty() => String::new(),
-        Format::Table | Format::Wide => kind.table(&found, format == Format::Wide).columns(),
+        Format::Table | Format::Wide => kind.table(&found, look).columns(),
         Format::Name => {
-            let line = |one: &Value| {
-                format!(
-                    "{}.projectcalico.org/{}\n",
-                    kind.info().singular,
-                    render::printable(kinds::name(one))
-                )
-            };
+            let line = |one: &Value| format!("{}\n", kind.full_name(kinds::name(one)));
             found.iter().map(line).collect()
         }
         Format::Json => document(selection, found).map(|one| render::json(&one)).unwrap_or_default(),
@@ -190,7 +191,7 @@ fn document(selection: &Selection, mut found: Vec<Value>) -> Option<Value> {
         return found.pop();
     }
     Some(json!({
-        "apiVersion": calico::API_VERSION,
+        "apiVersion": selection.kind.api_version(),
         "kind": format!("{}List", selection.kind.info().name),
         "metadata": {},
         "items": found,

@@ -15,6 +15,7 @@ mod machines;
 pub(super) mod map;
 pub(super) mod metrics;
 pub(super) mod migrate;
+mod milo;
 pub(super) mod patch;
 pub(super) mod release;
 pub(super) mod replace;

@@ -9,6 +9,7 @@ use super::super::error::Error;
 use super::super::kinds::Kind;
 use super::super::{Answer, Context, manifest};
 use super::get::Selection;
+use super::milo;
 use super::write::{self, Decision, Declined, Tally};
 use crate::datastore::Entry;
 
@@ -49,9 +50,15 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Patch) -> Result<Ans
     let trial = args.dry_run.trial()?;
     let mut ipam = context.open_to_write(trial)?;
     let mut tally = Tally::new(trial);
-    tally.edit(&mut ipam, kind, name, |stored| {
-        decide(kind, language, &patch, stored.ok_or(Declined::Missing)?)
-    });
+    if let Kind::Milo(of) = kind {
+        milo::patch(context, &mut ipam, &mut tally, of, name, |before| {
+            patched(kind, language, &patch, before)
+        });
+    } else {
+        tally.edit(&mut ipam, kind, name, |stored| {
+            decide(kind, language, &patch, stored.ok_or(Declined::Missing)?)
+        });
+    }
     write::settle(&mut ipam);
     drop(ipam);
     Ok(tally.answer(context))
@@ -59,6 +66,16 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Patch) -> Result<Ans
 
 fn decide(kind: Kind, language: Language, patch: &Value, stored: &Entry) -> Decision {
     let before = write::stored_resource(stored);
+    let mut after = patched(kind, language, patch, &before)?;
+    write::check_version(&after, stored)?;
+    after["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"].clone();
+    manifest::strip_nulls(&mut after);
+    let object = write::object(kind, after)?;
+    Ok(if object == stored.object { ("patched (no change)", None) } else { ("patched", Some(object)) })
+}
+
+/// A resource with a patch applied, which may say in which state it must be.
+fn patched(kind: Kind, language: Language, patch: &Value, before: &Value) -> Result<Value, Declined> {
     let mut after = before.clone();
     match language {
         Language::Merge if !patch.is_object() => {
@@ -72,20 +89,16 @@ fn decide(kind: Kind, language: Language, patch: &Value, stored: &Entry) -> Deci
             return Err(Declined::Patch(format!("changes `{}`, which stays", fixed[1..].replace('/', "."))));
         }
     }
-    write::check_version(&after, stored)?;
-    after["metadata"]["resourceVersion"] = before["metadata"]["resourceVersion"].clone();
     // What somebody else wrote there is not for this patch to answer for.
     if let Some(schema) = kind.schema() {
-        let old = manifest::problems_of(kind, schema, &before);
+        let old = manifest::problems_of(kind, schema, before);
         if let Some(problem) =
             manifest::problems_of(kind, schema, &after).into_iter().find(|problem| !old.contains(problem))
         {
             return Err(Declined::Invalid(problem.to_string()));
         }
     }
-    manifest::strip_nulls(&mut after);
-    let object = write::object(kind, after)?;
-    Ok(if object == stored.object { ("patched (no change)", None) } else { ("patched", Some(object)) })
+    Ok(after)
 }
 
 /// RFC 7386: members are set, null takes them away, and objects are patched member by member.

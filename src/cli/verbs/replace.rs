@@ -4,7 +4,9 @@ use serde_json::Value;
 
 use super::super::args::Write;
 use super::super::error::Error;
+use super::super::kinds::Kind;
 use super::super::{Answer, Context, manifest};
+use super::milo;
 use super::write::{self, Decision, Declined, Tally};
 use crate::datastore::Entry;
 
@@ -15,6 +17,10 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Write) -> Result<Ans
     let mut ipam = context.open_to_write(trial)?;
     let mut tally = Tally::new(trial);
     for manifest in &manifests {
+        if let Kind::Milo(kind) = manifest.kind {
+            milo::replace(context, &mut ipam, &mut tally, kind, manifest);
+            continue;
+        }
         tally.edit(&mut ipam, manifest.kind, &manifest.name, |stored| {
             decide(manifest.kind, &manifest.object, stored.ok_or(Declined::Missing)?)
         });
@@ -24,10 +30,14 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Write) -> Result<Ans
     Ok(tally.answer(context))
 }
 
-fn decide(kind: super::super::kinds::Kind, wanted: &Value, stored: &Entry) -> Decision {
+fn decide(kind: Kind, wanted: &Value, stored: &Entry) -> Decision {
     write::check_version(wanted, stored)?;
+    Ok(("replaced", Some(write::object(kind, replaced(write::stored_resource(stored), wanted))?)))
+}
+
+/// A resource with what a file says in the place of all that people say of it.
+pub(super) fn replaced(mut resource: Value, wanted: &Value) -> Value {
     let wanted = write::essence(wanted);
-    let mut resource = write::stored_resource(stored);
     resource["spec"] = wanted["spec"].clone();
     for key in ["labels", "annotations"] {
         // Whatever else the store or others say of it stays.
@@ -38,5 +48,5 @@ fn decide(kind: super::super::kinds::Kind, wanted: &Value, stored: &Entry) -> De
             }
         }
     }
-    Ok(("replaced", Some(write::object(kind, resource)?)))
+    resource
 }

@@ -1,5 +1,7 @@
 //! `ipam show`: how much of each pool is in use, and by whom.
 
+mod carved;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -16,6 +18,7 @@ use crate::ipam::{
     AddressReport, BlockUsage, Census, Config, Loan, Loans, PoolUsage, Standing, Usage, owner_key,
 };
 use crate::net::parse_address;
+use carved::Carving;
 
 /// Serves it.
 pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Show) -> Result<Answer, Error> {
@@ -42,6 +45,8 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Show) -> Result<Answ
 #[derive(Default)]
 struct Seen {
     usage: Option<Census>,
+    /// What was carved out of pools for something other than blocks.
+    carved: Vec<Carving>,
     loans: Option<Loans>,
     config: Option<Config>,
 }
@@ -52,6 +57,9 @@ fn show_store(context: &mut Context<'_>, args: &Show) -> Result<Answer, Error> {
     let mut seen = Seen::default();
     if wants_usage {
         seen.usage = Some(context.count(&mut ipam)?);
+    }
+    if args.blocks {
+        seen.carved = carved::read(&mut ipam)?;
     }
     if args.borrowed {
         seen.loans = Some(run_in_place(ipam.loans())?);
@@ -66,7 +74,9 @@ fn show_store(context: &mut Context<'_>, args: &Show) -> Result<Answer, Error> {
         _ => seen.tables(args.blocks),
     };
     let damage = seen.damage();
-    Ok(Answer::with_notes(data, note.into_iter().chain(warnings(&damage))))
+    let notes =
+        note.into_iter().chain(seen.usage.iter().flat_map(carved::obstacles)).chain(warnings(&damage));
+    Ok(Answer::with_notes(data, notes))
 }
 
 /// What is said about what could not be read.
@@ -93,7 +103,10 @@ impl Seen {
     }
 
     fn tables(&self, with_blocks: bool) -> String {
-        let usage = self.usage.as_ref().map(|census| usage_table(&census.usage, with_blocks).boxed());
+        let usage = self
+            .usage
+            .as_ref()
+            .map(|census| usage_table(&census.usage, with_blocks.then_some(&self.carved)).boxed());
         let loans = self.loans.as_ref().map(loans_table);
         let config = self.config.as_ref().map(config_table);
         [usage, loans, config].into_iter().flatten().collect()
@@ -102,7 +115,11 @@ impl Seen {
     fn value(&self, with_blocks: bool) -> Value {
         let mut value = Map::new();
         if let Some(Census { usage, .. }) = &self.usage {
-            let pools = usage.pools.iter().map(|pool| pool_value(pool, with_blocks)).collect();
+            let pools = usage
+                .pools
+                .iter()
+                .map(|pool| pool_value(usage, pool, with_blocks.then_some(&self.carved)))
+                .collect();
             value.insert("pools".into(), Value::Array(pools));
             if with_blocks {
                 let orphans = usage.orphans.iter().map(block_value).collect();
@@ -124,7 +141,12 @@ impl Seen {
     }
 }
 
-fn usage_table(usage: &Usage, with_blocks: bool) -> Table {
+/// `carved`: what was carved out of pools, where that and blocks are listed.
+fn usage_table(usage: &Usage, carved: Option<&Vec<Carving>>) -> Table {
+    let with_blocks = carved.is_some();
+    // Whoever never carves has `calicoctl`'s columns.
+    let is_carved = carved.is_some_and(|carved| !carved.is_empty());
+    let with_carved = is_carved || usage.pools.iter().any(|pool| pool.carved > 0);
     let mut columns = vec![
         ("GROUPING", Align::Left),
         ("CIDR", Align::Left),
@@ -134,6 +156,9 @@ fn usage_table(usage: &Usage, with_blocks: bool) -> Table {
         ("IPS FREE", Align::Right),
         ("NAME", Align::Left),
     ];
+    if with_carved {
+        columns.insert(5, ("IPS CARVED", Align::Right));
+    }
     if with_blocks {
         columns.extend([("AFFINITY", Align::Left), ("BORROWED BY", Align::Left)]);
     }
@@ -141,25 +166,37 @@ fn usage_table(usage: &Usage, with_blocks: bool) -> Table {
     let blank = || [String::new(), String::new()];
     for pool in &usage.pools {
         let name = if pool.disabled { format!("{} (disabled)", pool.name) } else { pool.name.clone() };
-        let counts = counts(pool.capacity, pool.in_use, pool.reserved, pool.free);
-        let row = ["IP Pool".into(), pool.cidr.to_string()].into_iter().chain(counts).chain([name]);
-        table.row(row.chain(blank().into_iter().filter(|_| with_blocks)));
-        for block in pool.blocks.iter().filter(|_| with_blocks) {
-            table.row(block_row(block, ""));
+        let mut row = vec!["IP Pool".to_owned(), pool.cidr.to_string()];
+        row.extend(counts(pool.capacity, pool.in_use, pool.reserved, pool.free));
+        if with_carved {
+            row.insert(5, format!("{} ({}%)", pool.carved, percent(pool.carved, pool.capacity)));
+        }
+        row.push(name);
+        table.row(row.into_iter().chain(blank().into_iter().filter(|_| with_blocks)));
+        let blocks = pool.blocks.iter().filter(|_| with_blocks);
+        let mut rows: Vec<_> = blocks.map(|block| (block.cidr, block_row(block, "", with_carved))).collect();
+        rows.extend(carved.iter().flat_map(|carved| carved::rows(usage, pool, carved)));
+        rows.sort_by_key(|(cidr, _)| *cidr);
+        for (_, row) in rows {
+            table.row(row);
         }
     }
     for block in usage.orphans.iter().filter(|_| with_blocks) {
-        table.row(block_row(block, "(no pool)"));
+        table.row(block_row(block, "(no pool)", with_carved));
     }
     table
 }
 
-fn block_row(block: &BlockUsage, name: &str) -> impl Iterator<Item = String> {
+fn block_row(block: &BlockUsage, name: &str, with_carved: bool) -> Vec<String> {
     let affinity = block.affinity.as_ref().map_or_else(|| "<none>".to_owned(), ToString::to_string);
     let borrowers: Vec<_> = block.borrowed.iter().map(|(host, count)| format!("{host} ({count})")).collect();
     let counts = counts(block.capacity, block.in_use, block.reserved, block.free);
     let row = ["Block".into(), block.cidr.to_string()].into_iter().chain(counts);
-    row.chain([name.to_owned(), affinity, borrowers.join(", ")])
+    let mut row: Vec<String> = row.chain([name.to_owned(), affinity, borrowers.join(", ")]).collect();
+    if with_carved {
+        row.insert(5, String::new());
+    }
+    row
 }
 
 fn counts(total: u128, in_use: u128, reserved: u128, free: u128) -> [String; 4] {
@@ -167,7 +204,7 @@ fn counts(total: u128, in_use: u128, reserved: u128, free: u128) -> [String; 4] 
     [total.to_string(), part(in_use), part(reserved), part(free)]
 }
 
-fn pool_value(pool: &PoolUsage, with_blocks: bool) -> Value {
+fn pool_value(usage: &Usage, pool: &PoolUsage, carved: Option<&Vec<Carving>>) -> Value {
     let mut value = json!({
         "name": pool.name,
         "cidr": pool.cidr,
@@ -175,10 +212,13 @@ fn pool_value(pool: &PoolUsage, with_blocks: bool) -> Value {
         "total": count(pool.capacity),
         "inUse": count(pool.in_use),
         "reserved": count(pool.reserved),
+        "carved": count(pool.carved),
         "free": count(pool.free),
+        "slots": carved::slots(pool),
     });
-    if with_blocks && let Some(fields) = value.as_object_mut() {
+    if let (Some(carved), Some(fields)) = (carved, value.as_object_mut()) {
         fields.insert("blocks".into(), pool.blocks.iter().map(block_value).collect());
+        fields.insert("carvedNetworks".into(), carved::values(usage, pool, carved));
     }
     value
 }
@@ -328,6 +368,9 @@ fn place(report: &AddressReport) -> String {
         let affinity = report.affinity.as_ref().map_or_else(|| "<none>".to_owned(), ToString::to_string);
         let _ = writeln!(text, "  block: {block} (affinity {})", printable(&affinity));
     }
+    if let Some((cidr, owner)) = &report.carved {
+        let _ = writeln!(text, "  carved out: {cidr}, for {owner}");
+    }
     for reservation in &report.reservations {
         let _ = writeln!(text, "  reserved by: {}", printable(reservation));
     }
@@ -353,6 +396,9 @@ fn address_value(report: &AddressReport) -> Value {
             "sequenceNumber": count((*sequence).into()),
         }),
     };
+    if let Some(carving) = &report.carved {
+        value["carved"] = carved::value(carving);
+    }
     if let (Some(fields), Value::Object(more)) = (value.as_object_mut(), more) {
         fields.extend(more);
     }

@@ -19,8 +19,16 @@ pub(super) struct Done {
     name: String,
     /// `created`, `configured`, …
     word: &'static str,
-    /// As it stands now. `None`: it is gone.
-    object: Option<Object>,
+    stands: Stands,
+}
+
+/// A resource as it stands now.
+#[derive(Debug)]
+enum Stands {
+    /// As it is stored. `None`: it is gone.
+    Stored(Option<Object>),
+    /// As it is shown.
+    Shown(Value),
 }
 
 /// What became of a number of resources, some of which may have failed.
@@ -99,32 +107,53 @@ impl Tally {
         match edited {
             Ok(before) => {
                 let object = put.or(before.map(|entry| entry.object));
-                self.done.push(Done { kind, name: name.to_owned(), word, object });
+                self.done.push(Done { kind, name: name.to_owned(), word, stands: Stands::Stored(object) });
             }
             Err(error) => self.failed.push(failure(kind, name, error)),
+        }
+    }
+
+    /// Whether anything is written.
+    pub(super) const fn trial(&self) -> Trial {
+        self.trial
+    }
+
+    /// Notes what became of a resource that was changed elsewhere.
+    pub(super) fn note(&mut self, kind: Kind, name: &str, outcome: Result<(&'static str, Value), Error>) {
+        match outcome {
+            Ok((word, shown)) => {
+                self.done.push(Done { kind, name: name.to_owned(), word, stands: Stands::Shown(shown) });
+            }
+            Err(error) => self.failed.push(error),
         }
     }
 
     /// Says what became of everything. What failed is told, and what was done stays done.
     pub(super) fn answer(self, context: &Context<'_>) -> Answer {
         let note = if self.trial == Trial::DryRun { " (dry run)" } else { "" };
-        let full_name = |done: &Done| {
-            format!("{}.projectcalico.org/{}", done.kind.info().singular, printable(&done.name))
-        };
+        let full_name = |done: &Done| done.kind.full_name(&done.name);
         let data = match context.format {
             Format::Table | Format::Wide => {
-                let line =
-                    |done: &Done| [full_name(done), " ".into(), done.word.into(), note.into(), "\n".into()];
-                self.done.iter().flat_map(line).collect()
+                let line = |done: &Done| {
+                    let carved = done.carved().filter(|_| context.format == Format::Wide);
+                    let carved = carved.map(|cidr| format!(" {cidr}")).unwrap_or_default();
+                    format!("{} {}{carved}{note}\n", full_name(done), done.word)
+                };
+                self.done.iter().map(line).collect()
             }
             Format::Name => self.done.iter().flat_map(|done| [full_name(done), "\n".into()]).collect(),
             Format::Json => self.document().map(|document| render::json(&document)).unwrap_or_default(),
             Format::Yaml => self.document().map(|document| render::yaml(&document)).unwrap_or_default(),
         };
         let outcome = if self.failed.is_empty() { Outcome::Done } else { Outcome::Failed };
-        let reports = self.failed.iter().map(Error::report);
-        let notes = reports.flat_map(|report| report.lines().map(str::to_owned).collect::<Vec<_>>());
-        Answer { data, notes: notes.collect(), outcome }
+        let mut notes = Vec::new();
+        if context.format == Format::Table {
+            notes.extend(self.done.iter().filter_map(|done| done.tell(self.trial)));
+        }
+        for report in self.failed.iter().map(Error::report) {
+            notes.extend(report.lines().map(str::to_owned));
+        }
+        Answer { data, notes, outcome }
     }
 
     fn document(&self) -> Option<Value> {
@@ -137,9 +166,30 @@ impl Tally {
 }
 
 impl Done {
+    /// What was carved out for it.
+    fn carved(&self) -> Option<&str> {
+        match &self.stands {
+            // A root pool has what was written.
+            Stands::Shown(shown) if shown.pointer("/spec/cidr").is_none() => {
+                shown.pointer("/status/allocatedCIDR").and_then(Value::as_str)
+            }
+            Stands::Shown(_) | Stands::Stored(_) => None,
+        }
+    }
+
+    /// What a person looks for: the line of the answer itself is `kubectl`'s.
+    fn tell(&self, trial: Trial) -> Option<String> {
+        let verb = if trial == Trial::DryRun { "would have" } else { "has" };
+        Some(format!("note: {} `{}` {verb} {}", self.kind, printable(&self.name), self.carved()?))
+    }
+
     fn resource(&self) -> Option<Value> {
+        let object = match &self.stands {
+            Stands::Shown(shown) => return Some(shown.clone()),
+            Stands::Stored(object) => object.clone()?,
+        };
         let key = self.kind.key(&self.name)?;
-        let entry = Entry { key, revision: Revision(0), object: self.object.clone()? };
+        let entry = Entry { key, revision: Revision(0), object };
         let mut resource = kinds::resource(entry)?;
         // What was just written has a revision that only reading tells.
         if let Some(metadata) = resource.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -180,8 +230,8 @@ pub(super) fn object(kind: Kind, mut resource: Value) -> Result<Object, Declined
             reservation.into()
         }
         Kind::Node => serde_json::from_value::<calico::Node>(resource).map_err(invalid)?.into(),
-        Kind::BlockAffinity | Kind::IpamBlock | Kind::IpamHandle => {
-            return Err(Declined::Invalid(format!("{kind} is read-only")));
+        Kind::BlockAffinity | Kind::IpamBlock | Kind::IpamHandle | Kind::Milo(_) => {
+            return Err(Declined::Invalid(format!("{kind} is not written like this")));
         }
     })
 }
@@ -201,9 +251,13 @@ pub(super) fn stored_resource(entry: &Entry) -> Value {
 
 /// A resource that says which state it was read as must still be in that state.
 pub(super) fn check_version(resource: &Value, stored: &Entry) -> Result<(), Declined> {
-    let now = stored.revision.0.to_string();
+    check_state(resource, &stored.revision.0.to_string())
+}
+
+/// The same, where the present state is known as resources say it.
+pub(super) fn check_state(resource: &Value, now: &str) -> Result<(), Declined> {
     match resource.pointer("/metadata/resourceVersion").and_then(Value::as_str) {
-        Some(read) if read != now => Err(Declined::Changed { read: read.to_owned(), now }),
+        Some(read) if read != now => Err(Declined::Changed { read: read.to_owned(), now: now.to_owned() }),
         _ => Ok(()),
     }
 }

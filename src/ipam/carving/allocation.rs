@@ -1,12 +1,11 @@
 //! Allocations that people apply: each is carved at once.
 
-use super::{CarveError, check_source, guarded, length, serving};
-use crate::api::milo::{IpAllocation, IpAllocationStatus, SizeAsked};
+use super::{CarveError, Lost, check_source, guarded, length, serving};
+use crate::api::ObjectMeta;
+use crate::api::milo::{IpAllocation, IpAllocationStatus, SizeAsked, set_namespace};
 use crate::api::validate::milo::check_allocation_change;
 use crate::clock::Timestamp;
-use crate::datastore::{
-    Answer, Batch, Carved, CarvedFor, Commit, Datastore, Key, ProjectName, Revision, Want,
-};
+use crate::datastore::{Answer, Batch, Carved, CarvedFor, Datastore, Key, ProjectName, Revision, Want};
 use crate::ipam::attempt::CAS_ATTEMPTS_MAX;
 use crate::ipam::{Error, Ipam, Trial};
 
@@ -22,6 +21,14 @@ pub enum Outcome<T> {
 }
 
 impl<T> Outcome<T> {
+    /// What was made, if it was.
+    pub(super) const fn created(&self) -> Option<&T> {
+        match self {
+            Outcome::Created(it) => Some(it),
+            Outcome::Configured(_) | Outcome::Unchanged(_) => None,
+        }
+    }
+
     /// What stands there now.
     pub fn into_inner(self) -> T {
         let (Outcome::Created(it) | Outcome::Configured(it) | Outcome::Unchanged(it)) = self;
@@ -56,10 +63,15 @@ impl<D: Datastore> Ipam<D> {
         self.can_carve()?;
         let name = ProjectName { project: project.to_owned(), name: manifest.name().to_owned() };
         let size = SizeAsked::of(&manifest.metadata, manifest.spec.ip_family).map_err(CarveError::Invalid)?;
+        let mut lost = Lost::<IpAllocation>::nothing();
         for _ in 0..CAS_ATTEMPTS_MAX {
             let (outcome, batch) = match self.allocation(&name).await? {
+                Some((_, stored)) if lost.made.as_ref().is_some_and(|made| made.status == stored.status) => {
+                    return Ok(Outcome::Created(stored));
+                }
                 Some(_) if if_exists == IfExists::Refuse => return Err(CarveError::Exists),
                 Some((revision, stored)) => {
+                    check_version(&version(revision), &manifest.metadata)?;
                     let Some(changed) = changed(&stored, manifest)? else {
                         return Ok(Outcome::Unchanged(stored));
                     };
@@ -67,14 +79,17 @@ impl<D: Datastore> Ipam<D> {
                     batch.update(Key::Allocation(name.clone()), revision, changed.clone());
                     (Outcome::Configured(changed), batch)
                 }
-                None => {
-                    let (made, batch) = self.draft_allocation(&name, manifest, &size, now).await?;
-                    (Outcome::Created(made), batch)
-                }
+                None => match self.draft_allocation(&name, manifest, &size, now).await {
+                    Ok((made, batch)) => (Outcome::Created(made), batch),
+                    Err(_) if lost.looks_again() => continue,
+                    Err(error) => return Err(error),
+                },
             };
-            if trial == Trial::DryRun
-                || self.store.commit(batch).await.map_err(Error::from)? == Commit::Applied
-            {
+            if trial == Trial::DryRun {
+                return Ok(outcome);
+            }
+            let answer = self.store.commit(batch).await.map_err(Error::from)?;
+            if lost.applied(&answer, || outcome.created().cloned()) {
                 return Ok(outcome);
             }
         }
@@ -94,7 +109,7 @@ impl<D: Datastore> Ipam<D> {
         let prefix = length(source, size, None)?;
         let (cidr, guards) = self.choose(source, prefix, size.cidr).await?;
         let mut made = manifest.clone();
-        made.metadata.creation_timestamp = Some(now.to_string());
+        born(&mut made.metadata, now);
         made.status = IpAllocationStatus::carved(cidr, source.name(), now).into_value();
         let carved = Carved {
             pool: source.name().to_owned(),
@@ -119,7 +134,6 @@ impl<D: Datastore> Ipam<D> {
 
 /// What a manifest makes of an allocation that stands there; `None`: nothing.
 fn changed(stored: &IpAllocation, manifest: &IpAllocation) -> Result<Option<IpAllocation>, CarveError> {
-    check_version(&stored.metadata, &manifest.metadata)?;
     let problems = check_allocation_change(stored, manifest);
     if !problems.is_empty() {
         return Err(CarveError::Immutable(problems));
@@ -130,15 +144,22 @@ fn changed(stored: &IpAllocation, manifest: &IpAllocation) -> Result<Option<IpAl
     Ok((changed != *stored).then_some(changed))
 }
 
+/// What an allocation or a claim is made with: its namespace, the time, and nothing that a manifest says of an earlier one.
+pub(super) fn born(metadata: &mut ObjectMeta, now: Timestamp) {
+    metadata.resource_version = None;
+    metadata.creation_timestamp = Some(now.to_string());
+    set_namespace(metadata);
+}
+
+/// The state of an object, as resources say it.
+pub(super) fn version(revision: Revision) -> String {
+    revision.0.to_string()
+}
+
 /// A manifest that says which state it was read as must still be in that state.
-pub(super) fn check_version(
-    stored: &crate::api::ObjectMeta,
-    manifest: &crate::api::ObjectMeta,
-) -> Result<(), CarveError> {
-    match (&manifest.resource_version, &stored.resource_version) {
-        (Some(read), now) if Some(read) != now.as_ref() => {
-            Err(CarveError::Changed { read: read.clone(), now: now.clone().unwrap_or_default() })
-        }
+pub(super) fn check_version(now: &str, manifest: &ObjectMeta) -> Result<(), CarveError> {
+    match &manifest.resource_version {
+        Some(read) if read != now => Err(CarveError::Changed { read: read.clone(), now: now.to_owned() }),
         _ => Ok(()),
     }
 }

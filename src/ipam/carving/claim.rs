@@ -1,15 +1,15 @@
 //! Claims: a network is carved, and an allocation records it under a name that follows from the claim's.
 
-use super::allocation::{IfExists, check_version};
-use super::{CarveError, Outcome, Source, check_source, guarded, length, serving};
+use super::allocation::{IfExists, born, check_version, version};
+use super::{CarveError, Lost, Outcome, Source, check_source, guarded, length, serving};
 use crate::api::milo::{
     IpAllocation, IpAllocationSpec, IpAllocationStatus, IpClaim, IpClaimStatus, NAMESPACE, SizeAsked,
-    allocation_of_claim, set_namespace,
+    allocation_of_claim,
 };
 use crate::api::validate::milo::check_claim_change;
 use crate::clock::Timestamp;
 use crate::datastore::{
-    Answer, Batch, Carved, CarvedFor, Commit, Datastore, Entry, Key, ProjectName, Revision, Want,
+    Answer, Batch, Carved, CarvedFor, Datastore, Entry, Key, ProjectName, Revision, Want,
 };
 use crate::ipam::attempt::CAS_ATTEMPTS_MAX;
 use crate::ipam::{Error, Ipam, Trial};
@@ -32,10 +32,15 @@ impl<D: Datastore> Ipam<D> {
         self.can_carve()?;
         let name = ProjectName { project: project.to_owned(), name: manifest.name().to_owned() };
         let size = SizeAsked::of(&manifest.metadata, manifest.spec.ip_family).map_err(CarveError::Invalid)?;
+        let mut lost = Lost::<IpClaim>::nothing();
         for _ in 0..CAS_ATTEMPTS_MAX {
             let (outcome, batch) = match self.claim_of(&name).await? {
+                Some((_, stored)) if lost.made.as_ref().is_some_and(|made| made.status == stored.status) => {
+                    return Ok(Outcome::Created(stored));
+                }
                 Some(_) if if_exists == IfExists::Refuse => return Err(CarveError::Exists),
                 Some((revision, stored)) => {
+                    check_version(&version(revision), &manifest.metadata)?;
                     let Some(changed) = changed(&stored, manifest)? else {
                         return Ok(Outcome::Unchanged(stored));
                     };
@@ -43,14 +48,17 @@ impl<D: Datastore> Ipam<D> {
                     batch.update(Key::Claim(name.clone()), revision, changed.clone());
                     (Outcome::Configured(changed), batch)
                 }
-                None => {
-                    let (made, batch) = self.draft_claim(&name, manifest, &size, now).await?;
-                    (Outcome::Created(made), batch)
-                }
+                None => match self.draft_claim(&name, manifest, &size, now).await {
+                    Ok((made, batch)) => (Outcome::Created(made), batch),
+                    Err(_) if lost.looks_again() => continue,
+                    Err(error) => return Err(error),
+                },
             };
-            if trial == Trial::DryRun
-                || self.store.commit(batch).await.map_err(Error::from)? == Commit::Applied
-            {
+            if trial == Trial::DryRun {
+                return Ok(outcome);
+            }
+            let answer = self.store.commit(batch).await.map_err(Error::from)?;
+            if lost.applied(&answer, || outcome.created().cloned()) {
                 return Ok(outcome);
             }
         }
@@ -77,8 +85,7 @@ impl<D: Datastore> Ipam<D> {
         let pool = source.name();
         let mut record =
             IpAllocation::new(allocation.name.clone(), IpAllocationSpec::new(cidr.family(), pool));
-        record.metadata.creation_timestamp = Some(now.to_string());
-        set_namespace(&mut record.metadata);
+        born(&mut record.metadata, now);
         record.status = IpAllocationStatus::carved(cidr, pool, now).bound_to(&name.name, now).into_value();
         let carved =
             Carved { pool: pool.to_owned(), owner: CarvedFor::Claim(name.clone()), since: Some(now) };
@@ -144,7 +151,7 @@ impl<D: Datastore> Ipam<D> {
 
 fn bound(manifest: &IpClaim, cidr: Cidr, allocation: &str, pool: &str, now: Timestamp) -> IpClaim {
     let mut made = manifest.clone();
-    made.metadata.creation_timestamp = Some(now.to_string());
+    born(&mut made.metadata, now);
     made.status = IpClaimStatus::bound(cidr, allocation, pool, now).into_value();
     made
 }
@@ -171,7 +178,6 @@ fn pool_of_claim<'a>(
 }
 
 fn changed(stored: &IpClaim, manifest: &IpClaim) -> Result<Option<IpClaim>, CarveError> {
-    check_version(&stored.metadata, &manifest.metadata)?;
     let problems = check_claim_change(stored, manifest);
     if !problems.is_empty() {
         return Err(CarveError::Immutable(problems));

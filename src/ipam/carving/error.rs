@@ -82,6 +82,12 @@ pub enum CarveError {
         /// What it is now.
         now: String,
     },
+    /// The pool is not the project's that wants to change it.
+    #[error("it belongs to {}", .owner.as_ref().map_or_else(|| "no project".to_owned(), |owner| format!("project `{}`", owner.escape_debug())))]
+    OthersPool {
+        /// The project that it belongs to, if it does to one.
+        owner: Option<String>,
+    },
     /// A root pool overlaps another.
     #[error(transparent)]
     Rule(#[from] crate::ipam::RuleBroken),
@@ -130,6 +136,7 @@ impl CarveError {
             CarveError::Missing => "run `host-affine get` for those that exist".into(),
             CarveError::Bound(claim) => format!("delete IPClaim {claim} instead"),
             CarveError::Changed { .. } => "read it again".into(),
+            CarveError::OthersPool { .. } => "leave `--project` out, or name that project".into(),
             CarveError::Rule(_) => "choose a range that no pool has".into(),
             CarveError::NotAtomic => "use a file store or etcd".into(),
             CarveError::Engine(error) => error.hint(),

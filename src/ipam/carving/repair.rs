@@ -47,12 +47,11 @@ impl<D: Datastore> Ipam<D> {
     ) -> Result<bool, Error> {
         let mut batch = Batch::default();
         let carved = Carved { pool: pool.to_owned(), owner: owner.clone(), since: None };
-        match self.carved(cidr).await? {
-            Some((revision, _)) => batch.update(Key::Carved(cidr), revision, carved),
-            None => {
-                batch.create(Key::Carved(cidr), carved);
-                batch.guards.push(Guard::NothingNewIn(cidr, Vec::new()));
-            }
+        if let Some((revision, _)) = self.carved(cidr).await? {
+            batch.update(Key::Carved(cidr), revision, carved);
+        } else {
+            batch.create(Key::Carved(cidr), carved);
+            batch.guards.push(Guard::NothingNewIn(cidr, Vec::new()));
         }
         Ok(self.store.commit(batch).await? == Commit::Applied)
     }

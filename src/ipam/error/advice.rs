@@ -82,6 +82,13 @@ impl PoolReport {
         if self.cooling > 0 {
             let _ = write!(line, "; {} addresses cool down", self.cooling);
         }
+        if self.carved > 0 {
+            let _ =
+                write!(line, "; {} addresses are carved out for IPAllocations or child pools", self.carved);
+        }
+        if let Some(obstacle) = &self.obstacle {
+            let _ = write!(line, "; {obstacle}");
+        }
         if !self.lent_out.is_empty() {
             let owners: Vec<_> =
                 self.lent_out.iter().map(|(owner, blocks)| format!("{owner} ({blocks})")).collect();

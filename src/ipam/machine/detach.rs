@@ -11,6 +11,7 @@ use crate::datastore::{
 use crate::ipam::assign::checked;
 use crate::ipam::attempt::{Attempts, Next};
 use crate::ipam::draft::Draft;
+use crate::ipam::excess::Counts;
 use crate::ipam::owners::{OwnerNotes, write_owners};
 use crate::ipam::policy::Policy;
 use crate::ipam::{Attachment, Error, Host, Ipam, Released, ValidAttachments};
@@ -50,7 +51,16 @@ impl<D: Datastore> Ipam<D> {
             let mut reserved = None;
             for handle in of_container.machines.clone() {
                 let left = self
-                    .draft_detach(&mut draft, &handle, attachment, host, fate, now, &mut released)
+                    .draft_detach(
+                        &mut draft,
+                        &handle,
+                        attachment,
+                        host,
+                        fate,
+                        now,
+                        attempts.so_far(),
+                        &mut released,
+                    )
                     .await?;
                 reserved = Some(left.reserved);
                 if !left.has_others_of_container {
@@ -106,6 +116,7 @@ impl<D: Datastore> Ipam<D> {
         host: &Host,
         fate: MachineFate,
         now: Timestamp,
+        attempts: u32,
         released: &mut Released,
     ) -> Result<Left, Error> {
         let wants = [
@@ -126,6 +137,7 @@ impl<D: Datastore> Ipam<D> {
         let gone = take_out(&mut machine, attachment);
         left.has_others_of_container =
             machine.attachments.iter().any(|other| other.container_id == attachment.container_id);
+        let counts = Counts::new(stored.as_ref(), self.is_alone(), attempts);
         draft.load_handle(handle, stored.map(|entry| (entry.revision, entry.into::<IpamHandle>())));
         let mut cidrs = Vec::new();
         for entry in blocks {
@@ -144,7 +156,7 @@ impl<D: Datastore> Ipam<D> {
             .any(|(_, (active, alternate))| !active.is_empty() || !alternate.is_empty());
         if !is_owned && !left.has_others_of_container {
             if fate == MachineFate::Deleted {
-                released.addresses.extend(free_all(draft, handle, &policy, &cidrs));
+                released.addresses.extend(free_all(draft, handle, &policy, &counts, &cidrs));
                 for cidr in cidrs {
                     if draft.block(cidr).is_some_and(|block| block.is_empty()) {
                         self.give_back(&policy, draft, cidr).await?;
@@ -155,19 +167,19 @@ impl<D: Datastore> Ipam<D> {
             }
             machine.ownerless_since.get_or_insert(now);
         }
-        self.keep(draft, handle, at, machine);
+        keep(draft, handle, at, machine);
         Ok(left)
     }
+}
 
-    /// Writes a machine's record, unless it has become one of nothing.
-    fn keep(&self, draft: &mut Draft, handle: &HandleId, at: Revision, machine: Machine) {
-        let has_addresses = draft.blocks().any(|block| block.held_by(handle).next().is_some());
-        let key = Key::Machine(handle.clone());
-        if machine.attachments.is_empty() && !has_addresses {
-            draft.delete_last(key, at);
-        } else {
-            draft.put_last(key, at, machine);
-        }
+/// Writes a machine's record, unless it has become one of nothing.
+fn keep(draft: &mut Draft, handle: &HandleId, at: Revision, machine: Machine) {
+    let has_addresses = draft.blocks().any(|block| block.held_by(handle).next().is_some());
+    let key = Key::Machine(handle.clone());
+    if machine.attachments.is_empty() && !has_addresses {
+        draft.delete_last(key, at);
+    } else {
+        draft.put_last(key, at, machine);
     }
 }
 
@@ -220,18 +232,20 @@ pub(super) fn free_all(
     draft: &mut Draft,
     handle: &HandleId,
     policy: &Policy,
+    counts: &Counts,
     cidrs: &[crate::net::Cidr],
 ) -> Vec<std::net::IpAddr> {
     let mut freed = Vec::new();
     for cidr in cidrs {
-        if let Some(block) = draft.block(*cidr) {
+        let of_block = counts.change(draft, handle, *cidr, |block| {
             let held: Vec<_> = block.held_by(handle).map(|a| (a.ordinal, a.address)).collect();
-            for (ordinal, address) in held {
-                block.release(ordinal, policy.config.cooldown, policy.now);
-                freed.push(address);
+            for (ordinal, _) in &held {
+                block.release(*ordinal, policy.config.cooldown, policy.now);
             }
-        }
-        draft.set_count(handle, *cidr, 0);
+            held
+        });
+        freed.extend(of_block.into_iter().flatten().map(|(_, address)| address));
     }
+    counts.forget_missing(draft, handle);
     freed
 }

@@ -10,6 +10,7 @@ use crate::datastore::{Answer, Collection, Datastore, Key, Machine, MachinesOf, 
 use crate::ipam::assign::checked;
 use crate::ipam::attempt::{Attempts, Next};
 use crate::ipam::draft::Draft;
+use crate::ipam::excess::Counts;
 use crate::ipam::policy::Policy;
 use crate::ipam::{Attachment, Error, Host, Ipam, Released};
 
@@ -18,6 +19,9 @@ impl<D: Datastore> Ipam<D> {
     ///
     /// # Errors
     /// When the store failed, or others were faster each time.
+    ///
+    /// # Panics
+    /// When the store answers fewer wants than it was asked: its own fault.
     pub async fn release_machine(
         &mut self,
         handle: &HandleId,
@@ -43,6 +47,7 @@ impl<D: Datastore> Ipam<D> {
                 return Ok(Released::default());
             }
             let mut draft = Draft::default();
+            let counts = Counts::new(stored.as_ref(), self.is_alone(), attempts.so_far());
             draft.load_handle(handle, stored.map(|entry| (entry.revision, entry.into::<IpamHandle>())));
             let mut cidrs = Vec::new();
             for entry in blocks {
@@ -50,7 +55,7 @@ impl<D: Datastore> Ipam<D> {
                 cidrs.push(block.cidr());
                 draft.load_block(revision, block);
             }
-            let addresses = free_all(&mut draft, handle, &policy, &cidrs);
+            let addresses = free_all(&mut draft, handle, &policy, &counts, &cidrs);
             for cidr in cidrs {
                 if draft.block(cidr).is_some_and(|block| block.is_empty()) {
                     self.give_back(&policy, &mut draft, cidr).await?;

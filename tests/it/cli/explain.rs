@@ -18,6 +18,7 @@ FIELDS:
   strictAffinity\t<boolean>
   maxBlocksPerHost\t<integer>
   kubeVirtVMAddressPersistence\t<string>
+    enum: Enabled, Disabled
   autoAllocateBlocks\t<boolean>
   ipCooldownSeconds\t<integer>
 ",

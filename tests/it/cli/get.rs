@@ -161,7 +161,7 @@ fn a_word_for_no_kind_is_answered_with_those_there_are() {
         2,
         "
 error: there is no kind `pods`
-  known: ipamconfiguration, ippool, ipreservation, node, blockaffinity, ipamblock, ipamhandle
+  known: ipamconfiguration, ippool, ipreservation, node, blockaffinity, ipamblock, ipamhandle, ippool.ipam.miloapis.com, ipallocation, ipclaim
 ",
     );
 }

@@ -149,7 +149,7 @@ fn a_shell_completes_verbs_options_and_kinds() {
         complete("host-affine --datastore file:///x ipam show --show-b"),
         "--show-blocks --show-borrowed"
     );
-    assert_eq!(complete("host-affine get ipp"), "ippools");
+    assert_eq!(complete("host-affine get ipp"), "ippools ippools.ipam.miloapis.com");
     assert_eq!(complete("host-affine get ippools --out"), "--output");
     store.run(&["completion", "zsh"]).exits(0);
     store.run(&["completion", "fish"]).exits(0);

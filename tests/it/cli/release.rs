@@ -143,6 +143,8 @@ fn what_to_release_is_said_once() {
     for args in [&[][..], &["--ip=10.73.2.0", "--handle=net.a"], &["--vm=db"]] {
         store.run(&[&["ipam", "release"], args].concat()).exits(2);
     }
-    store.run(&["ipam", "release", "--vm=prod/db"]).says(1, "note: nothing is held by it\n");
+    store
+        .run(&["ipam", "release", "--vm=prod/db"])
+        .says(1, "note: virtual machine prod/db has no address and no record\n");
     store.run(&["ipam", "show", "--ip=10.73.2.0"]).exits(0);
 }

@@ -31,7 +31,10 @@ fn counts_are_exact_and_add_up_however_large_the_pool() {
     assert_eq!(
         store.run(&["ipam", "show", "-o", "json"]).json(),
         json!({ "pools": [{
-            "name": "big", "cidr": "fd73::/48", "disabled": false, "inUse": 1, "reserved": 0,
+            "name": "big", "cidr": "fd73::/48", "disabled": false, "inUse": 1, "reserved": 0, "carved": 0,
+            "slots": {
+                "prefixLength": 122, "total": "18889465931478580854784", "free": "18889465931478580854783", "broken": 0,
+            },
             "total": "1208925819614629174706176", "free": "1208925819614629174706175",
         }] })
     );

@@ -110,6 +110,10 @@ impl Store {
             (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
             (r"boot: \S+", "boot: BOOT"),
             (r#""boot": "[^"]+""#, r#""boot": "BOOT""#),
+            (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID"),
+            // Ages in tables: tests take less than two minutes.
+            (r"(?m)   \d{1,3}s$", "   0s"),
+            (r"   \d{1,3}s {3,4}", "   0s    "),
         ];
         replaced.iter().fold(text, |text, (pattern, word)| {
             regex::Regex::new(pattern).expect("a pattern").replace_all(&text, *word).into_owned()

@@ -2,6 +2,7 @@
 
 mod life;
 mod migration;
+mod schedule;
 mod surroundings;
 
 use std::collections::BTreeMap;
@@ -9,7 +10,7 @@ use std::net::IpAddr;
 
 use host_affine::api::calico::VmAddressPersistence;
 use host_affine::datastore::memory::Memory;
-use host_affine::datastore::{MachineRole, run_in_place};
+use host_affine::datastore::{Datastore, MachineRole, run_in_place};
 use host_affine::ipam::{
     Assign, Assigned, Attachment, Error, Finding, Host, Ipam, MachineIdentity, MachineReport, NoOwnAddresses,
     Owner, Sharing, Wanted, audit, machine_handle,
@@ -90,6 +91,12 @@ impl Launcher {
     }
 
     fn add(&self, ipam: &mut Ipam<Memory>) -> Result<Assigned, Error> {
+        let assigned = run_in_place(self.ask(ipam));
+        sound(ipam);
+        assigned
+    }
+
+    async fn ask<D: Datastore>(&self, ipam: &mut Ipam<D>) -> Result<Assigned, Error> {
         let owner = Owner {
             attachment: self.attachment.clone(),
             node: self.host.name.clone(),
@@ -108,9 +115,7 @@ impl Launcher {
             own_addresses: &NoOwnAddresses,
             now: at(self.seconds),
         };
-        let assigned = run_in_place(ipam.assign(&request));
-        sound(ipam);
-        assigned
+        ipam.assign(&request).await
     }
 
     /// Its addresses, as an ADD gives them.

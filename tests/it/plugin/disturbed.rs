@@ -256,7 +256,7 @@ fn is_leased(address: IpAddr) -> bool {
 }
 
 /// Makes calls until the next one is the one that writes the journal out.
-fn come_close_to_a_cut(network: &Network, store: &Path, scratch: &Path, call: &Call) {
+pub(super) fn come_close_to_a_cut(network: &Network, store: &Path, scratch: &Path, call: &Call) {
     let saved = scratch.join("saved");
     for n in 0..400 {
         copy_tree(store, &saved);

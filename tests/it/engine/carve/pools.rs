@@ -69,7 +69,7 @@ fn a_pool_that_something_is_carved_out_of_is_not_deleted() {
     carve(&mut ipam, "web", "pods", "28").expect("carved");
     let held = run_in_place(ipam.remove_pool("pods", Force::No, at(1))).expect_err("in use");
     let RemoveError::Holds(holdings) = held else { panic!("{held}") };
-    assert_eq!(holdings.carved, 1);
+    assert_eq!((holdings.carved.allocations, holdings.carved.total()), (1, 1));
     delete(&mut ipam, "web").expect("deleted");
     run_in_place(ipam.remove_pool("pods", Force::No, at(1))).expect("deleted");
 }
