@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::attempt::{Attempts, Next};
 use super::block::{Allocation, Block};
 use super::draft::Draft;
-use super::excess::Counts;
+use super::excess::{CORRECTIONS_MAX, Counts};
 use super::held::Held;
 use super::machine::{Guest, MachineIdentity, machine_handle};
 use super::network::{self, PoolAsked};
@@ -150,10 +150,12 @@ impl<D: Datastore> Ipam<D> {
         let mut attempts = Attempts::default();
         let mut looked_again = false;
         let mut held_at_first = None;
+        let mut unsettled = 0;
         loop {
             let (draft, policy, assigned) = match self.plan(request, &mut held_at_first).await {
                 Ok(Plan::Unsettled) => {
-                    self.settle_shared(request, &mut attempts).await?;
+                    self.settle_shared(request, unsettled, &mut attempts).await?;
+                    unsettled += 1;
                     continue;
                 }
                 // What was read step by step may never have stood together; and what stands in the way may be this
@@ -190,15 +192,21 @@ impl<D: Datastore> Ipam<D> {
     }
 
     /// A limit on what a handle may have is kept by what it counts: so that must be what it has. Where it counts more,
-    /// another that shares it may be about to write.
-    async fn settle_shared(&mut self, request: &Assign<'_>, attempts: &mut Attempts) -> Result<(), Error> {
+    /// another that shares it may be about to write. `before`: how often this call has tried to settle it; now and then it
+    /// waits instead, for whoever is at work, and tries again, for whoever was may have died.
+    async fn settle_shared(
+        &mut self,
+        request: &Assign<'_>,
+        before: u32,
+        attempts: &mut Attempts,
+    ) -> Result<(), Error> {
         let handle = request.handle()?;
         let answers = self.store.read(&[Want::Settings, Want::Held(handle.clone())]).await?;
         let mut answers = answers.into_iter();
         let settings = answers.next().map(crate::datastore::Answer::settings).unwrap_or_default();
         let (stored, blocks) = answers.next().map(crate::datastore::Answer::held).unwrap_or_default();
         let policy = Policy::new(settings, None, &request.host.name, request.now);
-        let counts = Counts::new(stored.as_ref(), false, attempts.so_far());
+        let counts = Counts::new(stored.as_ref(), false, before % (CORRECTIONS_MAX + 1));
         let mut draft = Draft::default();
         draft.load_handle(&handle, stored.map(|entry| (entry.revision, entry.into::<IpamHandle>())));
         for entry in blocks {

@@ -13,7 +13,7 @@ use crate::datastore::{Entry, Object};
 use crate::net::Cidr;
 
 /// How many attempts correct it, where others may be at work.
-const CORRECTIONS_MAX: u32 = 2;
+pub(super) const CORRECTIONS_MAX: u32 = 2;
 
 /// What a handle counts, and what is done about it.
 pub(super) struct Counts {

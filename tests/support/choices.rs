@@ -26,6 +26,11 @@ impl Choices {
         Choices::Seeded(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
+    /// Whether every combination has its turn.
+    pub(crate) fn are_all(&self) -> bool {
+        matches!(self, Choices::Every { .. })
+    }
+
     /// Decides among `among` options.
     pub(crate) fn pick(&mut self, among: usize) -> usize {
         assert!(among > 0, "a decision among nothing");

@@ -22,8 +22,8 @@ pub(crate) enum Run {
 
 /// Runs every client to its end. After each write the client may die: its future is dropped.
 ///
-/// Of orders that nobody could tell apart only one is complete: where two neighbouring operations of two clients are
-/// independent, that of the earlier client comes first. A client that could go on makes way at most `switches` times.
+/// Where every order is tried, of those that nobody could tell apart only one is complete: where two neighbouring
+/// operations of two clients are independent, that of the earlier client comes first. A client that could go on makes way at most `switches` times.
 pub(crate) fn run(world: &Rc<RefCell<World>>, clients: Vec<Client<'_>>, mut switches: usize) -> Run {
     let mut clients: Vec<Option<Client<'_>>> = clients.into_iter().map(Some).collect();
     for client in &mut clients {
@@ -40,7 +40,7 @@ pub(crate) fn run(world: &Rc<RefCell<World>>, clients: Vec<Client<'_>>, mut swit
         let next: Vec<usize> = {
             let world = world.borrow();
             let is_normal = |&at: &usize| match &last {
-                Some((before, effect)) if at < *before => {
+                Some((before, effect)) if at < *before && world.choices.are_all() => {
                     !world.pending[&at].is_independent_of(effect, &world.state)
                 }
                 _ => true,

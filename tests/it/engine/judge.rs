@@ -109,6 +109,33 @@ pub(crate) fn judge(scenario: &Scenario, kind: Kind, state: &Memory, log: &[Even
     judge_afterlife(scenario, kind, state, log);
 }
 
+/// Judges a race: everybody has an address; each block has an owner that has confirmed it, and whoever owns one has its
+/// address there.
+pub(crate) fn judge_race(state: &Memory, kind: Kind, log: &[Event], blocks_max: usize) {
+    let mut given = BTreeSet::new();
+    for event in log {
+        match &event.answer {
+            Some((_, Ok(addresses))) => assert!(given.insert(addresses[0]), "{} twice", addresses[0]),
+            other => panic!("{}: {other:?}", event.act.in_short()),
+        }
+    }
+    assert_eq!(holders(state).keys().copied().collect::<BTreeSet<_>>(), given);
+    // Where a handle is a step of its own, it counts what was lost to others, until its DEL.
+    let is_lost = |finding: &Finding| kind == Kind::InOrder && matches!(finding, Finding::Overcounted { .. });
+    let wrong: Vec<_> = findings(state).into_iter().filter(|finding| !is_lost(finding)).collect();
+    assert_eq!(wrong, []);
+    let owned: Vec<Block> = blocks(state).collect();
+    assert_eq!(owned.len(), blocks_max);
+    let records = state.entries().filter(|entry| matches!(entry.object, Object::Affinity(_))).count();
+    assert_eq!(records, blocks_max, "as many records as blocks, and the audit found them to agree");
+    for event in log.iter().filter(|_| kind == Kind::Atomic) {
+        let (Some(ask), Some((_, Ok(addresses)))) = (event.act.added(), &event.answer) else { continue };
+        let own = owned.iter().find(|block| block.affinity() == Some(&ask.host.name.clone().into()));
+        let inside = own.is_none_or(|own| own.cidr().contains_address(addresses[0]));
+        assert!(inside, "{} has a block of its own, and its address elsewhere", ask.host.name);
+    }
+}
+
 /// What an attachment was told about its addresses.
 fn judge_event(event: &Event, log: &[Event], holders: &BTreeMap<IpAddr, Attachment>, quiet: bool) {
     let (Act::Add(ask) | Act::Del(ask)) = &event.act else {

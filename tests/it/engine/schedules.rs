@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
 use super::choices::Choices;
-use super::judge::{Event, Log, client, judge};
+use super::judge::{Event, Log, client, judge, judge_race};
 use super::scenarios::{self, Scenario};
 use super::schedule::{Run, run};
 use super::sim::{Kind, Sim, World};
@@ -149,22 +149,52 @@ fn guards_keep_apart_what_no_revision_does() {
 
 #[test]
 fn many_clients_break_no_promise_whatever_the_seed() {
-    let seeds = match option("HOST_AFFINE_SEED") {
-        Some(seed) => seed..=seed,
-        None => 1..=option("HOST_AFFINE_SEEDS").unwrap_or(SEEDS),
-    };
-    for seed in seeds {
+    for seed in seeds(SEEDS) {
         for kind in [Kind::Atomic, Kind::InOrder] {
             let mut choices = Choices::seeded(seed);
             let scenario = scenarios::of_many(&mut |among| choices.pick(among));
             let again = choices.clone();
             let mut judged = HashSet::new();
-            let ran = catch_unwind(AssertUnwindSafe(|| run_once(&scenario, kind, choices, 3, &mut judged)));
+            let ran = catch_unwind(AssertUnwindSafe(|| {
+                let (outcome, _) = run_once(&scenario, kind, choices, 3, &mut judged);
+                assert_eq!(outcome, Run::Complete);
+            }));
             if let Err(failure) = ran {
                 report(&format!("{kind:?}; repeat it with HOST_AFFINE_SEED={seed}"));
                 explain(&scenario, kind, again, 3);
                 resume_unwind(failure);
             }
         }
+    }
+}
+
+/// Row 55: thirty-two hosts race for sixteen blocks, as seeds decide.
+#[test]
+fn hosts_that_race_for_too_few_blocks_all_get_an_address_and_as_many_own_one_as_there_are() {
+    for seed in seeds(40) {
+        for kind in [Kind::Atomic, Kind::InOrder] {
+            let scenario = scenarios::of_a_race(32);
+            let world = World::new(scenario.state.clone(), kind, Choices::seeded(seed), 0);
+            let world = Rc::new(RefCell::new(world));
+            let log = Log::default();
+            let clients = scenario.clients.iter().enumerate();
+            let clients = clients.map(|(at, acts)| client(Sim::new(&world, at), acts, &log)).collect();
+            let raced = catch_unwind(AssertUnwindSafe(|| {
+                assert_eq!(run(&world, clients, usize::MAX), Run::Complete);
+                judge_race(&world.borrow().state, kind, &log.borrow(), 16);
+            }));
+            if let Err(failure) = raced {
+                report(&format!("{kind:?}; repeat it with HOST_AFFINE_SEED={seed}"));
+                resume_unwind(failure);
+            }
+        }
+    }
+}
+
+/// So many seeds, or the one that is asked for.
+fn seeds(many: u64) -> std::ops::RangeInclusive<u64> {
+    match option("HOST_AFFINE_SEED") {
+        Some(seed) => seed..=seed,
+        None => 1..=option("HOST_AFFINE_SEEDS").unwrap_or(many),
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn of_collections() -> Vec<Scenario> {
         scenario(
             "an address changes hands while it is released as it was read",
             single.clone(),
-            &[&[read.clone()], &[del("a", "x"), add("a", "y")]],
+            &[std::slice::from_ref(&read), &[del("a", "x"), add("a", "y")]],
         )
         .ruled(),
     );

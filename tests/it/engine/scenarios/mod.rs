@@ -133,6 +133,14 @@ pub(crate) fn of_guards() -> Vec<Scenario> {
     all.into_iter().map(Scenario::ruled).collect()
 }
 
+/// So many hosts, each of which wants an address of a pool of sixteen blocks.
+pub(crate) fn of_a_race(hosts: usize) -> Scenario {
+    let clients: Vec<Vec<Act>> =
+        (0..hosts).map(|host| vec![add(&format!("host-{host}"), &format!("c{host}"))]).collect();
+    let clients: Vec<&[Act]> = clients.iter().map(Vec::as_slice).collect();
+    scenario("a race", with_pool("10.0.0.0/26", 30), &clients)
+}
+
 /// Many clients on few addresses, as a seed decides.
 pub(crate) fn of_many(pick: &mut impl FnMut(usize) -> usize) -> Scenario {
     let mut state = with_pool("10.0.0.0/27", 30);
