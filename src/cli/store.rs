@@ -249,7 +249,7 @@ impl Inspect for Store {
 
     async fn unreadable(&mut self) -> Result<Vec<datastore::Error>, datastore::Error> {
         match self {
-            Store::File(store) => store.unreadable().await,
+            Store::File(store) | Store::Rehearsal(store) => store.unreadable().await,
             Store::Absent(_) => Ok(Vec::new()),
         }
     }
