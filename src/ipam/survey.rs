@@ -1,5 +1,7 @@
 //! Everything that a store holds, as a check needs it: facts about each address, and what does not agree.
 
+mod again;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
@@ -190,6 +192,8 @@ impl<D: Inspect> Ipam<D> {
         let others = others.chain(pools);
         survey.findings = audit(blocks.chain(others));
         survey.drop_hearsay();
+        let found = std::mem::take(&mut survey.findings);
+        survey.findings = self.that_still_stand(found).await?;
         for error in self.store.unreadable().await? {
             survey.note_damage(error)?;
         }

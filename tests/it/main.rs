@@ -6,7 +6,6 @@
 )]
 
 #[path = "../support/choices.rs"]
-#[expect(dead_code, reason = "only decisions from a seed are made here")]
 mod choices;
 mod cli;
 mod conformance;

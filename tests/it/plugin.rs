@@ -12,6 +12,7 @@ mod disturbed;
 mod faults;
 mod host_local;
 mod kill;
+mod kill_repair;
 mod machines;
 mod main_plugins;
 mod power;

@@ -341,8 +341,7 @@ fn bodies(bytes: &[u8]) -> Vec<Vec<u8>> {
 /// A journal with these records, each with the right number and checksum.
 fn journal_of(bodies: &[Vec<u8>]) -> Vec<u8> {
     let mut journal = header(1, 1, None);
-    let mut seq = 1_u64;
-    for body in bodies {
+    for (seq, body) in (1_u64..).zip(bodies) {
         let mut head = format!("HA01 {seq:016x} {:08x}", body.len()).into_bytes();
         let mut hasher = crc32fast::Hasher::new_with_initial(1);
         hasher.update(&head);
@@ -351,7 +350,6 @@ fn journal_of(bodies: &[Vec<u8>]) -> Vec<u8> {
         journal.extend_from_slice(&head);
         journal.extend_from_slice(body);
         journal.push(b'\n');
-        seq += 1;
     }
     let len = journal.len().max(JOURNAL_BYTES);
     journal.resize(len, 0);

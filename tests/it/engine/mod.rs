@@ -3,8 +3,6 @@
 mod act;
 mod build;
 mod carve;
-#[path = "../../support/choices.rs"]
-mod choices;
 #[path = "../../support/effect.rs"]
 mod effect;
 mod judge;
@@ -20,6 +18,8 @@ mod schedules;
 mod sim;
 mod tables;
 mod verbs;
+
+use crate::choices;
 
 /// An option of the tests, such as a seed to be replayed. Absent, or not a number: `None`.
 #[expect(clippy::disallowed_methods, reason = "the one home of the tests' options")]

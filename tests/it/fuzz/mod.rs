@@ -19,7 +19,9 @@ const CASES: u32 = 400;
 /// Gives a property seeds as they are, seeds with a few places changed, and mixtures of two.
 fn with_any(seeds: &[Vec<u8>], dictionary: &[&str], property: impl Fn(&[u8])) {
     assert!(!seeds.is_empty());
-    seeds.iter().for_each(|seed| property(seed));
+    for seed in seeds {
+        property(seed);
+    }
     let cases = std::env::var("HOST_AFFINE_FUZZ_CASES").ok().map(|text| text.parse().expect("a number"));
     let config = Config { cases: cases.unwrap_or(CASES), failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new(config);

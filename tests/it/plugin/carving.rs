@@ -19,6 +19,7 @@ use super::disturbed::come_close_to_a_cut;
 use crate::support::cni::{Answer, Call, Network, skip};
 use crate::support::store::{Lab, View, copy_tree, header_of, open};
 use crate::support::strace::{self, SystemCall, strace};
+use crate::support::tally::tell;
 
 const POOL: &str = "10.203.0.0/24";
 const PROJECT: &str = "shop";
@@ -274,6 +275,8 @@ fn survives_every_kill(scenario: &Scenario) {
     // The first is the `exec` itself, before which there is nobody to be killed.
     let points: Vec<&SystemCall> = calls.iter().skip(1).collect();
     assert!(points.len() > 30, "{points:?}");
+    let name = thread::current().name().unwrap_or("a test").to_owned();
+    tell(&format!("COUNT {} kills at a system call: {name}", points.len()));
     let trial = |number: usize, point: &SystemCall| {
         let store = copy(&format!("trial-{number}"));
         let answer = strace::troubled(&strace, (scenario.call)(&store), &point.inject("signal=KILL"));

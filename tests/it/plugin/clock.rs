@@ -112,8 +112,8 @@ fn blocks_that_come_and_go_under_a_jumping_clock_never_repeat_a_number() {
         if round % 3 == 0 {
             bed.write_out();
         }
-        for n in 0..6 {
-            assert_eq!(bed.call("ADD", &format!("r{round}-{n}")), [given[n]], "asked again");
+        for (n, given) in given.iter().enumerate() {
+            assert_eq!(bed.call("ADD", &format!("r{round}-{n}")), [*given], "asked again");
             bed.call("DEL", &format!("r{round}-{n}"));
         }
         let view = View::of(&bed.lab.store()).sound();

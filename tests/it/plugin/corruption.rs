@@ -168,7 +168,7 @@ impl Bed {
         for ((want, keys), (_, before)) in told.iter().zip(&self.everything) {
             match keys {
                 Ok(keys) if is_derived(file) => {
-                    assert_eq!(Ok(keys), before.as_ref(), "{what} {file}: {want}")
+                    assert_eq!(Ok(keys), before.as_ref(), "{what} {file}: {want}");
                 }
                 // Which blocks there are is what their directory says; who holds something knows better.
                 Ok(_) if what == GONE && !want.starts_with("Held") => {}

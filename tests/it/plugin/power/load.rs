@@ -70,7 +70,9 @@ pub(super) fn run(
         in_the_middle();
         runtimes.into_iter().map(|runtime| runtime.join().expect("a runtime does not panic")).collect()
     });
-    learned.into_iter().for_each(|share| ledger.merge(share));
+    for share in learned {
+        ledger.merge(share);
+    }
 }
 
 fn name(runtime: usize, n: usize) -> String {

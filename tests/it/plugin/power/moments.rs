@@ -137,6 +137,8 @@ pub(super) fn race(
     for (racer, running) in racers.iter().zip(running) {
         ledger.note(racer.verb, &racer.container, &running.finish());
     }
-    readers.into_iter().for_each(|reader| reader.join().expect("it only reads"));
+    for reader in readers {
+        reader.join().expect("it only reads");
+    }
     stopped
 }
