@@ -7,6 +7,7 @@ mod counts;
 mod damage;
 mod disturbed;
 mod faults;
+mod field;
 mod host_local;
 mod kill;
 mod machines;
