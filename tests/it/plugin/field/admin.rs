@@ -3,6 +3,8 @@
 use serde_json::json;
 
 use super::{Field, exits, shows};
+use crate::support::cni::skip;
+use crate::support::netns::Namespace;
 
 /// F39: counts are exact, and what is in use, reserved and free makes up the whole.
 #[test]
@@ -48,4 +50,26 @@ fn a_setting_that_is_refused_or_switched_off_leaves_the_others_as_they_were() {
         assert!(!refused.stderr.is_empty());
         shown("false");
     }
+}
+
+/// Seen under podman's bridge: the host's own address in its block is in order, and none that a DEL should find.
+#[test]
+fn the_address_of_the_hosts_own_bridge_is_no_finding() {
+    let host = match Namespace::new("own") {
+        Ok(host) => host,
+        Err(reason) => return skip(&reason),
+    };
+    host.ip(&["link", "add", "bridge0", "type", "bridge"]);
+    host.ip(&["addr", "add", "10.73.9.1/28", "dev", "bridge0"]);
+    host.ip(&["link", "set", "bridge0", "up"]);
+    let field = Field::new();
+    field.pool("p1", "10.73.9.0/28", 28);
+    field.on("n1").call("ADD", "c1").under(&host.exec()).run().succeeded();
+    shows(&exits(field.cli(&["ipam", "show", "--ip", "10.73.9.1"]), 0), &["hostAddress"]);
+    assert_eq!(field.view().held.len(), 1);
+    exits(field.cli(&["ipam", "check"]), 0);
+    crate::support::store::write_out(&field.on("n1"), &field.lab.store());
+    exits(field.cli(&["ipam", "check"]), 0);
+    field.cli(&["ipam", "check", "--repair", "--yes"]).succeeded();
+    field.view();
 }

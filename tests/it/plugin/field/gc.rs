@@ -28,6 +28,13 @@ fn add_at(field: &Field, network: &Network, id: &str, exists: bool) -> (String, 
     (given.to_string(), path)
 }
 
+/// A call in an earlier boot of this host.
+fn in_boot(field: &Field, number: u32, call: Call) -> Call {
+    let id = field.file("boot", &format!("00000000-0000-4000-8000-{number:012}\n"));
+    let bind = format!("mount --bind {id} /proc/sys/kernel/random/boot_id && exec \"$@\"");
+    call.under(&["/usr/bin/unshare", "-m", "/bin/sh", "-c", &bind, "sh"])
+}
+
 #[test]
 fn each_address_is_freed_with_its_proof_and_a_dry_run_frees_none() {
     let field = Field::new();
@@ -56,16 +63,11 @@ fn each_address_is_freed_with_its_proof_and_a_dry_run_frees_none() {
 fn what_an_earlier_boot_left_is_collected_and_what_this_one_has_is_not() {
     let field = Field::new();
     field.pool("p1", "10.70.9.0/28", 28);
-    let boot = |number: u32| {
-        let id = field.file("boot", &format!("00000000-0000-4000-8000-{number:012}\n"));
-        let bind = format!("mount --bind {id} /proc/sys/kernel/random/boot_id && exec \"$@\"");
-        move |call: Call| call.under(&["/usr/bin/unshare", "-m", "/bin/sh", "-c", &bind, "sh"])
-    };
     let network = field.on("n1");
-    if !boot(1)(network.call("VERSION", "")).run().is_success() {
+    if !in_boot(&field, 1, network.call("VERSION", "")).run().is_success() {
         return crate::support::cni::skip("no mount namespace can be made here");
     }
-    let old = boot(1)(network.call("ADD", "old")).run().address().to_string();
+    let old = in_boot(&field, 1, network.call("ADD", "old")).run().address().to_string();
     let before = "00000000-0000-4000-8000-000000000001";
     let (new, _) = add_at(&field, &network, "new", true);
     let collected = exits(gc(&conf(&field, "n1"), &[]), 0);
@@ -107,4 +109,25 @@ fn a_virtual_machines_address_is_never_collected() {
     machine.del("launcher").succeeded();
     exits(gc(&conf(&field, "n1"), &[]), 0);
     assert_eq!(field.count().0, 1, "between two pods it has none, and is the machine's");
+}
+
+/// What host-local gave ends with the boot as well, though host-local never said when that was.
+#[test]
+fn what_was_taken_over_from_host_local_is_collected_after_the_next_boot() {
+    let field = Field::new();
+    let directory = field.lab.path().join("networks");
+    fs::create_dir_all(directory.join("fieldnet")).expect("a directory");
+    fs::write(directory.join("fieldnet/10.70.12.7"), "of-host-local\r\neth0").expect("a record");
+    let network = Network::of(&json!({
+        "cniVersion": "1.0.0", "name": "fieldnet", "type": "bridge",
+        "ipam": { "type": "host-affine", "nodename": "n1", "subnet": "10.70.12.0/24", "dataDir": directory },
+    }));
+    let first = in_boot(&field, 1, network.call("ADD", "new")).run();
+    if !first.is_success() && first.stdout.is_empty() {
+        return crate::support::cni::skip("no mount namespace can be made here");
+    }
+    first.succeeded();
+    let conf = field.file("n1.conf", &network.conf.to_string());
+    let collected = exits(gc(&conf, &[]), 0);
+    shows(&collected, &["Released 10.70.12.7: its host has booted since", "Released 2 addresses."]);
 }
