@@ -10,6 +10,7 @@ mod conformance;
 mod datastore_contract;
 mod engine;
 mod plugin;
+mod runtimes;
 #[path = "../support/mod.rs"]
 mod support;
 mod tidy;
