@@ -11,6 +11,7 @@ mod datastore_contract;
 mod engine;
 mod plugin;
 mod runtimes;
+mod soak;
 #[path = "../support/mod.rs"]
 mod support;
 mod tidy;

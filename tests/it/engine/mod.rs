@@ -3,7 +3,7 @@
 mod build;
 mod carve;
 #[path = "../../support/choices.rs"]
-mod choices;
+pub(crate) mod choices;
 #[path = "../../support/effect.rs"]
 mod effect;
 mod judge;
