@@ -511,6 +511,7 @@ Examples:
   host-affine ipam show
   host-affine ipam show --show-blocks
   host-affine ipam show --ip=10.88.0.5")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own on the command line")]
 pub(super) struct Show {
     /// Show the blocks of each pool, whose they are, and who borrows from them
     #[arg(long = "show-blocks")]

@@ -247,6 +247,13 @@ impl Inspect for Store {
         }
     }
 
+    async fn unreadable(&mut self) -> Result<Vec<datastore::Error>, datastore::Error> {
+        match self {
+            Store::File(store) | Store::Rehearsal(store) => store.unreadable().await,
+            Store::Absent(_) => Ok(Vec::new()),
+        }
+    }
+
     fn counts_handles(&self) -> bool {
         match self {
             Store::File(store) | Store::Rehearsal(store) => store.counts_handles(),

@@ -85,6 +85,12 @@ pub trait Inspect: Datastore {
         }
     }
 
+    /// Why objects cannot be read of which the rest has a copy, or which nobody lists: an error for each. Blocks and
+    /// affinities are not among them.
+    fn unreadable(&mut self) -> impl Future<Output = Result<Vec<Error>, Error>> {
+        std::future::ready(Ok(Vec::new()))
+    }
+
     /// Whether handles are counted in the blocks, so that they cannot say anything else.
     fn counts_handles(&self) -> bool {
         false

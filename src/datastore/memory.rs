@@ -25,11 +25,7 @@ impl Memory {
 
     /// Every object, in the order of the keys.
     pub fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
-        self.objects.iter().map(|(key, (revision, object))| Entry {
-            key: key.clone(),
-            revision: *revision,
-            object: object.clone(),
-        })
+        self.objects.iter().map(copied)
     }
 
     /// Puts an object, whatever stands there: how tests plant state.
@@ -157,7 +153,7 @@ impl Memory {
     }
 
     fn all(&self, wanted: impl Fn(&Key) -> bool) -> Answer {
-        Answer::Objects(self.entries().filter(|entry| wanted(&entry.key)).collect())
+        Answer::Objects(self.objects.iter().filter(|(key, _)| wanted(key)).map(copied).collect())
     }
 
     fn carved(&self) -> impl Iterator<Item = crate::net::Cidr> + '_ {
@@ -179,17 +175,22 @@ impl Memory {
             (entry.revision, entry.into())
         }
         let mut settings = Settings { sequence_floor: self.sequence_floor, ..Settings::default() };
-        for entry in self.entries() {
-            match entry.key {
-                Key::Configuration => settings.configuration = Some(of(entry)),
-                Key::Pool(_) => settings.pools.push(of(entry)),
-                Key::Reservation(_) => settings.reservations.push(of(entry)),
-                Key::Takeover(_) => settings.takeovers.push(of(entry)),
+        for stored in &self.objects {
+            let entry = || copied(stored);
+            match stored.0 {
+                Key::Configuration => settings.configuration = Some(of(entry())),
+                Key::Pool(_) => settings.pools.push(of(entry())),
+                Key::Reservation(_) => settings.reservations.push(of(entry())),
+                Key::Takeover(_) => settings.takeovers.push(of(entry())),
                 _ => {}
             }
         }
         settings
     }
+}
+
+fn copied((key, (revision, object)): (&Key, &(Revision, Object))) -> Entry {
+    Entry { key: key.clone(), revision: *revision, object: object.clone() }
 }
 
 /// Whether a block has a free address, or one that may have cooled down meanwhile.

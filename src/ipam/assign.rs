@@ -230,6 +230,7 @@ impl<D: Datastore> Ipam<D> {
         self.release_where(&request.handle()?, request.host, request.now, is_new).await.map(drop)
     }
 
+    /// Drafts what is to be written, and what is answered once it is.
     pub(super) async fn plan(
         &mut self,
         request: &Assign<'_>,

@@ -25,8 +25,36 @@ use crate::api::calico::IpPool;
 use crate::api::milo::view::PoolRecord;
 use crate::api::milo::{AllocationRules, PoolExtras, SizeAsked, allocation_of_claim};
 use crate::api::{Affinity, DEFAULT_PROJECT};
-use crate::datastore::{Answer, Batch, CarvedFor, Collection, Datastore, Entry, Guard, Key, Revision, Want};
+use crate::datastore::{
+    Answer, Batch, CarvedFor, Collection, Commit, Datastore, Entry, Guard, Key, Revision, Want,
+};
 use crate::net::{Cidr, Family};
+
+/// A commit whose answer was lost: it may have been applied, and may still be on its way.
+struct Lost<T> {
+    made: Option<T>,
+    look_again: bool,
+}
+
+impl<T> Lost<T> {
+    const fn nothing() -> Self {
+        Self { made: None, look_again: false }
+    }
+
+    /// Takes note of an answer. True: the commit was applied.
+    fn applied(&mut self, answer: &Commit, made: impl FnOnce() -> Option<T>) -> bool {
+        if *answer == Commit::Unknown {
+            self.made = made().or_else(|| self.made.take());
+            self.look_again = true;
+        }
+        *answer == Commit::Applied
+    }
+
+    /// Whether what stands in the way may be this very call's, and nobody has looked since.
+    fn looks_again(&mut self) -> bool {
+        std::mem::take(&mut self.look_again)
+    }
+}
 
 /// A pool to carve from, as it was read.
 struct Source {

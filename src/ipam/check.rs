@@ -51,7 +51,8 @@ impl<D: Datastore> Ipam<D> {
         for handle in machines.unwrap_or_default() {
             let wants = [Want::Object(Key::Machine(handle.clone())), Want::Held(handle.clone())];
             let mut answers = self.store.read(&wants).await?.into_iter();
-            let record = answers.next().and_then(Answer::object).map(|entry| entry.into::<Machine>());
+            let record =
+                answers.next().and_then(Answer::object).map(crate::datastore::Entry::into::<Machine>);
             let is_its = record.is_some_and(|machine| {
                 machine.attachments.iter().any(|known| {
                     known.container_id == attachment.container_id && known.ifname == attachment.ifname

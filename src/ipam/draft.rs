@@ -252,9 +252,9 @@ impl Draft {
         let affinities = self.affinities.iter().filter(|(key, _)| !goes_later(key));
         let affinities = affinities.map(|(key, op)| (key.clone(), op.clone())).collect();
         let settings = self.settings.clone();
-        let enclosing = self.enclosing.clone();
+        let (enclosing, rests_on) = (self.enclosing.clone(), self.rests_on.clone());
         let claims = blocks.values().any(|draft| !draft.delete);
-        claims.then(|| Draft { settings, blocks, affinities, enclosing, ..Draft::default() })
+        claims.then(|| Draft { settings, blocks, affinities, enclosing, rests_on, ..Draft::default() })
     }
 
     /// The batch, in the order that is safe to stop in: what others refer to first; a handle that grows before its

@@ -17,6 +17,8 @@ pub(super) struct Policy {
     pub(super) host: HostName,
     pub(super) config: Config,
     pub(super) pools: Vec<IpPool>,
+    /// As what the stored ones were read, by name.
+    pool_revisions: BTreeMap<String, Revision>,
     pub(super) reservations: Vec<(Option<Revision>, IpReservation)>,
     pub(super) takeovers: Vec<(Revision, Takeover)>,
     /// Everything that is reserved.
@@ -30,7 +32,9 @@ pub(super) struct Policy {
 impl Policy {
     pub(super) fn new(settings: Settings, node: Option<Entry>, host: &HostName, now: Timestamp) -> Self {
         let reservations: Vec<_> = settings.reservations.into_iter().map(|(at, r)| (Some(at), r)).collect();
+        let named = |(at, pool): &(Revision, IpPool)| (pool.name().to_owned(), *at);
         Self {
+            pool_revisions: settings.pools.iter().map(named).collect(),
             host: host.clone(),
             config: Config::effective(settings.configuration.as_ref().map(|(_, stored)| stored)),
             pools: settings.pools.into_iter().map(|(_, pool)| pool).collect(),
@@ -57,6 +61,11 @@ impl Policy {
     pub(super) fn pool_of(&self, cidr: Cidr) -> Option<&IpPool> {
         let around = self.pools.iter().filter(|pool| pool.spec.cidr.contains(cidr));
         around.max_by_key(|pool| pool.spec.cidr.prefix())
+    }
+
+    /// Where a pool stands, and as what it was read; `None`: it does not exist yet.
+    pub(super) fn stored_pool(&self, pool: &IpPool) -> (Key, Option<Revision>) {
+        (Key::Pool(pool.name().to_owned()), self.pool_revisions.get(pool.name()).copied())
     }
 
     /// Where the reservation of a pool's own addresses stands, and as what it was read; `None`: it does not exist.

@@ -160,16 +160,48 @@ impl<D: Datastore> Ipam<D> {
         let cidr = pool.spec.cidr;
         let blocks = self.blocks_in(cidr, &settings, now).await?;
         refuse_if_held(&blocks, CarvedCounts::of(&self.carved_in(name, cidr).await?), force)?;
-        self.switch_off(name).await?;
-        // Whoever was faster than the switch has an address now.
+        let switched = self.switch(name, Switch::Off).await?;
+        let outcome = self.empty_and_drop(name, cidr, force, now).await;
+        if switched && matches!(outcome, Err(RemoveError::Holds(_))) {
+            match self.switch(name, Switch::On).await {
+                // Somebody else has deleted it.
+                Ok(_) | Err(RemoveError::Missing) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        outcome
+    }
+
+    /// Gives up the blocks of a pool that is switched off, and deletes it. Somebody who had read the pool before it was
+    /// switched off may still be faster, with a further block or an address in one that was empty.
+    async fn empty_and_drop(
+        &mut self,
+        name: &str,
+        cidr: Cidr,
+        force: Force,
+        now: Timestamp,
+    ) -> Result<Removed, RemoveError> {
+        let settings = self.settings().await?;
         let blocks = self.blocks_in(cidr, &settings, now).await?;
-        let carved = self.carved_in(name, cidr).await?;
-        refuse_if_held(&blocks, CarvedCounts::of(&carved), force)?;
-        let (mut removed, mut left) = self.give_up(&Meant::Within(cidr), Emptiness::Required, now).await?;
-        removed.left.carved = CarvedCounts::of(&carved);
-        left.extend(carved.into_iter().map(|(cidr, _)| cidr));
-        self.drop_pool(name, cidr, &left).await?;
-        Ok(removed)
+        refuse_if_held(&blocks, CarvedCounts::of(&self.carved_in(name, cidr).await?), force)?;
+        let mut went = 0;
+        let mut may_be_gone = false;
+        for _ in 0..CAS_ATTEMPTS_MAX {
+            let (mut removed, mut left) =
+                self.give_up(&Meant::Within(cidr), Emptiness::Required, now).await?;
+            went += removed.blocks;
+            removed.blocks = went;
+            let carved = self.carved_in(name, cidr).await?;
+            removed.left.carved = CarvedCounts::of(&carved);
+            if force == Force::No && !removed.left.is_empty() {
+                return Err(RemoveError::Holds(removed.left));
+            }
+            left.extend(carved.into_iter().map(|(cidr, _)| cidr));
+            if self.drop_pool(name, cidr, &left, &mut may_be_gone).await? {
+                return Ok(removed);
+            }
+        }
+        Err(contended().into())
     }
 
     /// Deletes a node: blocks that are kept for it and hold nothing go, the others are kept for nobody from now on.
@@ -215,46 +247,51 @@ impl<D: Datastore> Ipam<D> {
         read.map(Answer::objects).unwrap_or_default().into_iter().map(whole).collect()
     }
 
-    async fn switch_off(&mut self, name: &str) -> Result<(), RemoveError> {
+    /// Switches a pool off, or on again. The answer: whether it stood otherwise.
+    async fn switch(&mut self, name: &str, to: Switch) -> Result<bool, RemoveError> {
+        let mut may_be_done = false;
         for _ in 0..CAS_ATTEMPTS_MAX {
             let settings = self.settings().await?;
             let (revision, pool) = find(&settings, name)?;
-            if pool.spec.disabled {
-                return Ok(());
+            if pool.spec.disabled == (to == Switch::Off) {
+                return Ok(may_be_done);
             }
             let mut pool = pool.clone();
-            pool.spec.disabled = true;
+            pool.spec.disabled = to == Switch::Off;
             let mut batch = Batch::default();
             batch.update(Key::Pool(name.to_owned()), revision, pool);
-            if self.store.commit(batch).await.map_err(Error::from)? == Commit::Applied {
-                return Ok(());
+            match self.store.commit(batch).await.map_err(Error::from)? {
+                Commit::Applied => return Ok(true),
+                Commit::Refused(_) => {}
+                Commit::Unknown => may_be_done = true,
             }
         }
         Err(contended().into())
     }
 
-    async fn drop_pool(&mut self, name: &str, cidr: Cidr, left: &[Cidr]) -> Result<(), RemoveError> {
-        let mut may_be_gone = false;
-        for _ in 0..CAS_ATTEMPTS_MAX {
-            let settings = self.settings().await?;
-            let (revision, _) = match find(&settings, name) {
-                Err(RemoveError::Missing) if may_be_gone => return Ok(()),
-                found => found?,
-            };
-            let own = subnet_reservation_name(name);
-            let mut batch = Batch::default();
-            batch.delete(Key::Pool(name.to_owned()), revision);
-            if let Some((at, _)) = settings.reservations.iter().find(|(_, stored)| stored.name() == own) {
-                batch.delete(Key::Reservation(own), *at);
-            }
-            self.drop_face(name, cidr, left, &mut batch).await?;
-            match self.store.commit(batch).await.map_err(Error::from)? {
-                Commit::Applied => return Ok(()),
-                Commit::Refused(_) => {}
-                Commit::Unknown => may_be_gone = true,
-            }
+    /// Deletes a pool of which nothing is left but what was seen. False: there is more, or nobody knows.
+    async fn drop_pool(
+        &mut self,
+        name: &str,
+        cidr: Cidr,
+        left: &[Cidr],
+        may_be_gone: &mut bool,
+    ) -> Result<bool, RemoveError> {
+        let settings = self.settings().await?;
+        let (revision, _) = match find(&settings, name) {
+            Err(RemoveError::Missing) if *may_be_gone => return Ok(true),
+            found => found?,
+        };
+        let own = subnet_reservation_name(name);
+        let mut batch = Batch::default();
+        batch.delete(Key::Pool(name.to_owned()), revision);
+        if let Some((at, _)) = settings.reservations.iter().find(|(_, stored)| stored.name() == own) {
+            batch.delete(Key::Reservation(own), *at);
         }
-        Err(contended().into())
+        self.drop_face(name, cidr, left, &mut batch).await?;
+        let outcome = self.store.commit(batch).await.map_err(Error::from)?;
+        *may_be_gone |= outcome == Commit::Unknown;
+        Ok(outcome == Commit::Applied)
     }
 }
 
@@ -285,6 +322,12 @@ impl<D: Datastore> Ipam<D> {
         batch.guards.push(Guard::NothingNewIn(cidr, seen));
         Ok(())
     }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Switch {
+    Off,
+    On,
 }
 
 fn contended() -> Error {

@@ -107,6 +107,8 @@ pub struct Survey {
     pub damaged: Vec<String>,
     /// Blocks of which something could not be read: what others say of them cannot be judged.
     pub unread: BTreeSet<Cidr>,
+    /// Whether something about networks carved out of pools could not be read: whose they are cannot be judged.
+    pub is_carving_unread: bool,
 }
 
 impl<D: Inspect> Ipam<D> {
@@ -172,7 +174,10 @@ impl<D: Inspect> Ipam<D> {
             blocks.into_iter().map(|(cidr, block)| (Key::Block(cidr), Object::Block(Box::new(block))));
         let mut carved = Vec::new();
         for collection in [Collection::Carved, Collection::Allocations, Collection::Claims] {
-            carved.extend(self.all(Want::All(collection), &mut survey).await?.unwrap_or_default());
+            match self.all(Want::All(collection), &mut survey).await? {
+                Some(entries) => carved.extend(entries),
+                None => survey.is_carving_unread = true,
+            }
         }
         let pools = settings.pools.into_iter();
         let pools = pools.map(|(_, pool)| (Key::Pool(pool.name().to_owned()), Object::from(pool)));
@@ -185,6 +190,9 @@ impl<D: Inspect> Ipam<D> {
         let others = others.chain(pools);
         survey.findings = audit(blocks.chain(others));
         survey.drop_hearsay();
+        for error in self.store.unreadable().await? {
+            survey.note_damage(error)?;
+        }
         match self.store.derived().await {
             Ok(derived) => survey.derived = derived,
             Err(error) => survey.note_damage(error)?,
@@ -230,16 +238,19 @@ impl Survey {
     fn note_damage(&mut self, error: datastore::Error) -> Result<(), Error> {
         match error {
             datastore::Error::Damaged { .. } => {
-                self.damaged.push(error.to_string());
+                let text = error.to_string();
+                if !self.damaged.contains(&text) {
+                    self.damaged.push(text);
+                }
                 Ok(())
             }
             other => Err(other.into()),
         }
     }
 
-    /// What refers to a block that could not be read may be right.
+    /// What refers to something that could not be read may be right.
     fn drop_hearsay(&mut self) {
-        let unread = &self.unread;
+        let (unread, is_carving_unread) = (&self.unread, self.is_carving_unread);
         self.findings.retain(|finding| match finding {
             Finding::Overcounted { block, .. }
             | Finding::StaleAffinity { block, .. }
@@ -248,10 +259,10 @@ impl Survey {
             Finding::DamagedBlock { .. }
             | Finding::OverlappingBlocks { .. }
             | Finding::UnindexedAddress { .. }
-            | Finding::CarvedTwice { .. }
-            | Finding::CarvedForNobody { .. }
-            | Finding::NotCarved { .. }
-            | Finding::UnboundClaim { .. } => true,
+            | Finding::CarvedTwice { .. } => true,
+            Finding::CarvedForNobody { .. } | Finding::NotCarved { .. } | Finding::UnboundClaim { .. } => {
+                !is_carving_unread
+            }
         });
     }
 

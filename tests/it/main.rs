@@ -5,10 +5,14 @@
     reason = "tests make files, measure nothing by their clocks, and read their variables"
 )]
 
+#[path = "../support/choices.rs"]
+#[expect(dead_code, reason = "only decisions from a seed are made here")]
+mod choices;
 mod cli;
 mod conformance;
 mod datastore_contract;
 mod engine;
+mod fuzz;
 mod plugin;
 mod runtimes;
 mod soak;

@@ -4,12 +4,14 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::net::IpAddr;
-use std::os::unix::process::ExitStatusExt as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::{env, fs, io, thread};
 
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 /// Names the plugin to test instead of the one that cargo built: the static release build, of which more is promised.
@@ -198,6 +200,11 @@ impl Call {
 
     /// Makes it and waits for its end.
     pub(crate) fn run(&self) -> Answer {
+        self.start().finish()
+    }
+
+    /// Makes it, and does not wait. It leads a group of processes, so that nobody who watches it is left over.
+    pub(crate) fn start(&self) -> Running {
         let mut words = self.under.iter().map(OsString::as_os_str).chain([self.program.as_os_str()]);
         let first = words.next().expect("the program at least");
         let mut command = Command::new(first);
@@ -207,12 +214,38 @@ impl Call {
             .env_clear()
             .current_dir("/")
             .envs(self.variables.iter().cloned());
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child =
             command.spawn().unwrap_or_else(|error| panic!("cannot run {}: {error}", first.display()));
         // Shorter than a pipe holds, so this never waits. A plugin that is killed does not read it.
         let _ = child.stdin.take().expect("piped").write_all(self.stdin.as_bytes());
-        let output = child.wait_with_output().expect("a child that was started can be waited for");
+        Running(child)
+    }
+}
+
+/// A call that is being made.
+#[derive(Debug)]
+pub(crate) struct Running(Child);
+
+impl Running {
+    /// The process, which may be another program's that runs the plugin.
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_raw(self.0.id().try_into().expect("numbers of processes are small"))
+    }
+
+    /// What it says to a person, to be read meanwhile. The answer has none of it then.
+    pub(crate) fn stderr(&mut self) -> ChildStderr {
+        self.0.stderr.take().expect("it is taken once")
+    }
+
+    /// Sends a signal to it, and to whoever watches it, unless they have ended.
+    pub(crate) fn signal(&self, signal: Signal) {
+        let _ = killpg(self.pid(), signal);
+    }
+
+    /// Waits for its end.
+    pub(crate) fn finish(self) -> Answer {
+        let output = self.0.wait_with_output().expect("a child that was started can be waited for");
         Answer {
             status: output.status,
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),

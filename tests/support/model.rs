@@ -54,6 +54,8 @@ pub(crate) struct Reference {
     pub(crate) cooling: BTreeMap<IpAddr, (Timestamp, bool)>,
     pub(crate) pools: BTreeMap<String, Pool>,
     pub(crate) reservations: BTreeMap<String, Cidr>,
+    /// What people have, by name.
+    pub(crate) carved: BTreeMap<String, Cidr>,
     /// The zone of each host.
     pub(crate) zones: BTreeMap<String, String>,
     pub(crate) boots: BTreeMap<String, String>,
@@ -87,6 +89,18 @@ impl Reference {
     /// The pool that has an address, whatever its state.
     pub(crate) fn pool_of(&self, address: IpAddr) -> Option<&Pool> {
         self.pools.values().find(|pool| pool.range.contains_address(address))
+    }
+
+    /// Whether somebody other than a container has an address.
+    pub(crate) fn is_carved(&self, address: IpAddr) -> bool {
+        self.carved.values().any(|cidr| cidr.contains_address(address))
+    }
+
+    /// Whether some of the block in which an address would lie was carved out, so that there can be no such block.
+    pub(crate) fn is_broken(&self, address: IpAddr) -> bool {
+        let pool = self.pools.values().find(|pool| pool.range.contains_address(address));
+        let block = pool.and_then(|pool| Cidr::containing(address, pool.block_prefix));
+        block.is_some_and(|block| self.carved.values().any(|carved| carved.overlaps(block)))
     }
 
     pub(crate) fn is_reserved(&self, address: IpAddr) -> bool {

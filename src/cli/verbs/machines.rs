@@ -28,7 +28,7 @@ pub(super) fn show(context: &Context<'_>) -> Result<Answer, Error> {
         Format::Yaml => render::yaml(&json!({ "virtualMachines": value() })),
         _ => table(machines.values()),
     };
-    Ok(Answer::with_notes(data, note.into_iter()))
+    Ok(Answer::with_notes(data, note))
 }
 
 fn table<'a>(machines: impl Iterator<Item = &'a MachineReport>) -> String {
@@ -51,12 +51,10 @@ fn table<'a>(machines: impl Iterator<Item = &'a MachineReport>) -> String {
 }
 
 /// A pod and where it is: `POD on NODE`.
-fn owner(notes: &OwnerNotes) -> String {
-    let note = |key: &str| notes.get(key).map(|text| printable(text)).unwrap_or_default();
-    match (note(owner_key::POD), note(owner_key::NODE)) {
-        (pod, node) if node.is_empty() => pod,
-        (pod, node) => format!("{pod} on {node}"),
-    }
+fn owner(of: &OwnerNotes) -> String {
+    let text = |key: &str| of.get(key).map(|text| printable(text)).unwrap_or_default();
+    let (pod, host) = (text(owner_key::POD), text(owner_key::NODE));
+    if host.is_empty() { pod } else { format!("{pod} on {host}") }
 }
 
 fn value(handle: &HandleId, machine: &MachineReport) -> Value {
@@ -123,7 +121,9 @@ pub(super) fn release(
             continue;
         }
         if args.dry_run {
-            held.iter().for_each(|fact| ledger.released(WOULD_RELEASE, None, fact));
+            for fact in held {
+                ledger.released(WOULD_RELEASE, None, fact);
+            }
             continue;
         }
         let same = |record: Option<&crate::datastore::Machine>| {

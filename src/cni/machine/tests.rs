@@ -19,12 +19,12 @@ fn found(request: &Request, conf: &KubevirtConf) -> Option<(String, MachineRole)
     Some((format!("{}/{}", machine.namespace, machine.name), machine.role))
 }
 
-fn source(name: &str) -> Option<(String, MachineRole)> {
-    Some((name.to_owned(), MachineRole::Source))
+fn source(name: &str) -> (String, MachineRole) {
+    (name.to_owned(), MachineRole::Source)
 }
 
-fn target(name: &str) -> Option<(String, MachineRole)> {
-    Some((name.to_owned(), MachineRole::Target))
+fn target(name: &str) -> (String, MachineRole) {
+    (name.to_owned(), MachineRole::Target)
 }
 
 const LAUNCHED: Option<&str> = Some("virt-launcher-db-1-x7k2p");
@@ -34,12 +34,12 @@ fn what_the_runtime_was_told_counts_first() {
     let conf = KubevirtConf::default();
     let annotations = [(DOMAIN, "annotated")];
     let told = request(LAUNCHED, "IPAM_VM_NAME=told;IPAM_VM_ROLE=target", &annotations, None);
-    assert_eq!(found(&told, &conf), target("prod/told"));
+    assert_eq!(found(&told, &conf), Some(target("prod/told")));
     let object = Some(r#"{"namespace":"other","name":"obj","role":"source"}"#);
     let told = request(LAUNCHED, "IPAM_VM_NAME=told", &annotations, object);
-    assert_eq!(found(&told, &conf), source("other/obj"));
+    assert_eq!(found(&told, &conf), Some(source("other/obj")));
     let nothing = request(LAUNCHED, "", &annotations, None);
-    assert_eq!(found(&nothing, &conf), source("prod/annotated"));
+    assert_eq!(found(&nothing, &conf), Some(source("prod/annotated")));
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn an_annotation_counts_on_a_launcher_pod_alone() {
     assert_eq!(found(&request(Some("shop-0"), "", &[(DOMAIN, "db-1")], None), &conf), None);
     assert_eq!(found(&request(None, "", &[(DOMAIN, "db-1")], None), &conf), None);
     let migrates = [(DOMAIN, "db-1"), (MIGRATION, "mig-7")];
-    assert_eq!(found(&request(LAUNCHED, "", &migrates, None), &conf), target("prod/db-1"));
+    assert_eq!(found(&request(LAUNCHED, "", &migrates, None), &conf), Some(target("prod/db-1")));
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_pods_name_counts_only_where_that_is_switched_on_and_was_not_cut() {
     let on = KubevirtConf { pod_name: Trust::Everywhere, ..KubevirtConf::default() };
     let launched = request(LAUNCHED, "", &[], None);
     assert_eq!(found(&launched, &KubevirtConf::default()), None);
-    assert_eq!(found(&launched, &on), source("prod/db-1"));
+    assert_eq!(found(&launched, &on), Some(source("prod/db-1")));
     let longest = format!("virt-launcher-{}-x7k2p", "a".repeat(42));
     let cut = format!("virt-launcher-{}-x7k2p", "a".repeat(43));
     assert!(found(&request(Some(&longest), "", &[], None), &on).is_some());
@@ -78,7 +78,7 @@ fn each_way_counts_in_the_namespaces_that_it_is_trusted_in() {
     let all = request(LAUNCHED, "IPAM_VM_NAME=told", &[(DOMAIN, "db-1")], None);
     assert_eq!(found(&all, &conf), None);
     let here = KubevirtConf { annotations: Trust::In(vec!["prod".into()]), ..conf };
-    assert_eq!(found(&all, &here), source("prod/db-1"));
+    assert_eq!(found(&all, &here), Some(source("prod/db-1")));
 }
 
 #[test]

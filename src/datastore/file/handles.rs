@@ -36,6 +36,12 @@ impl FileStore {
             };
             if count.add(cidr, &assigned_to(&block, id.as_str())) {
                 blocks.push(block);
+            } else if !has_one_like(&block, id) {
+                let path = self.dir.path_of(&block_path(cidr));
+                return Err(damaged(
+                    &path,
+                    format!("it has no address of handle `{id}`, which has one there"),
+                ));
             }
         }
         let held = count.finish();
@@ -200,6 +206,12 @@ fn assigned_to(block: &IpamBlock, handle: &str) -> Vec<Assigned> {
         .filter(|(_, index)| index.is_some_and(|index| owned.get(usize::from(index)) == Some(&true)))
         .map(|(ordinal, _)| Assigned::new(block, ordinal))
         .collect()
+}
+
+/// Whether another handle owns something of a block, and has the same hash.
+fn has_one_like(block: &IpamBlock, id: &HandleId) -> bool {
+    let hash = fnv1a(id.as_str().as_bytes());
+    owners(block).keys().any(|other| fnv1a(other.as_bytes()) == hash)
 }
 
 /// How many ordinals of a block a handle owns.

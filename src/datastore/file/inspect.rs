@@ -5,13 +5,16 @@ use std::collections::BTreeSet;
 
 use nix::fcntl::OFlag;
 
-use super::codec::decode_affinity;
+use super::codec::{decode_affinity, decode_resource, decode_takeover};
 use super::index::{self, Lookup};
-use super::layout::{AFFINITIES, INDEX, STATE, cidr_of_file, fnv1a, path};
+use super::layout::{
+    AFFINITIES, ALLOCATIONS, CARVED, CLAIMS, CONFIGURATIONS, INDEX, MACHINES, MACHINES_OF, NODES,
+    POOL_EXTRAS, POOLS, RESERVATIONS, STATE, TAKEOVERS, cidr_of_file, escape, fnv1a, path,
+};
 use super::record::OpVerb;
 use super::slots::{PAGE_BYTES, SLOT_BYTES, parse_slot};
 use super::{Access, FileStore};
-use crate::api::calico::IpamBlock;
+use crate::api::calico::{IpPoolSpec, IpReservationSpec, IpamBlock, IpamConfigurationSpec};
 use crate::datastore::{Affinities, Derived, Entry, Error, Inspect, Visit};
 use crate::net::Cidr;
 
@@ -81,6 +84,25 @@ impl Inspect for FileStore {
         Ok(Affinities { records, damaged })
     }
 
+    /// As with blocks.
+    async fn unreadable(&mut self) -> Result<Vec<Error>, Error> {
+        self.lock_again()?;
+        if self.access == Access::Read {
+            self.unlock();
+        }
+        let mut again = Vec::new();
+        for name in self.object_files()? {
+            if self.check_object(&name).is_err() {
+                again.push(name);
+            }
+        }
+        if again.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.lock_again()?;
+        Ok(again.iter().filter_map(|name| self.check_object(name).err()).collect())
+    }
+
     fn counts_handles(&self) -> bool {
         true
     }
@@ -137,6 +159,46 @@ impl Ways {
 impl FileStore {
     fn affinity_in(&self, file: &str, content: &[u8]) -> Result<Entry, Error> {
         decode_affinity(&self.dir.path_of(file), content, |key| path(key).as_deref() == Some(file))
+    }
+
+    /// The files of all objects but blocks and affinities.
+    fn object_files(&self) -> Result<Vec<String>, Error> {
+        let flat = [
+            CONFIGURATIONS,
+            POOLS,
+            RESERVATIONS,
+            TAKEOVERS,
+            NODES,
+            CARVED,
+            POOL_EXTRAS,
+            MACHINES,
+            MACHINES_OF,
+        ];
+        let mut folders: Vec<String> = flat.map(str::to_owned).into();
+        for folder in [ALLOCATIONS, CLAIMS] {
+            folders.extend(self.folders(folder)?.into_iter().map(|project| format!("{folder}/{project}")));
+        }
+        let mut files = Vec::new();
+        for folder in folders {
+            files.extend(self.names(&folder)?.into_iter().map(|name| format!("{folder}/{name}")));
+        }
+        Ok(files)
+    }
+
+    /// Whether an object can be read. One that is gone need not be.
+    fn check_object(&self, name: &str) -> Result<(), Error> {
+        let (folder, file) = name.rsplit_once('/').unwrap_or_default();
+        let Some(content) = self.content(name)? else { return Ok(()) };
+        let path = self.dir.path_of(name);
+        let is_it = |found: &str| file.strip_suffix(".json") == Some(&escape(found));
+        match folder {
+            CONFIGURATIONS => decode_resource::<IpamConfigurationSpec>(&path, &content, is_it).map(drop),
+            POOLS => decode_resource::<IpPoolSpec>(&path, &content, is_it).map(drop),
+            RESERVATIONS => decode_resource::<IpReservationSpec>(&path, &content, is_it).map(drop),
+            TAKEOVERS => decode_takeover(&path, &content, is_it).map(drop),
+            NODES => self.node_in(name, is_it).map(drop),
+            _ => self.own_file(name).map(drop),
+        }
     }
 
     /// What the index and the journal say; `None`: the index is not to be believed.

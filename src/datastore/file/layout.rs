@@ -23,7 +23,7 @@ pub(super) const CLAIMS: &str = "ipam.miloapis.com/ipclaims";
 /// The directory of virtual machines.
 pub(super) const MACHINES: &str = "ipam/machines";
 /// The directory that leads from containers to their virtual machines.
-const MACHINES_OF: &str = "ipam/machines-of";
+pub(super) const MACHINES_OF: &str = "ipam/machines-of";
 /// The directory of nodes.
 pub(super) const NODES: &str = "projectcalico.org/nodes";
 /// The directory of pools.

@@ -48,7 +48,7 @@ impl FileStore {
     }
 
     /// What a file holds; what it is follows from where it stands.
-    fn own_file(&self, name: &str) -> Result<Option<Entry>, Error> {
+    pub(super) fn own_file(&self, name: &str) -> Result<Option<Entry>, Error> {
         let Some(content) = self.content(name)? else {
             return Ok(None);
         };

@@ -208,7 +208,7 @@ impl FileStore {
         Ok(entries)
     }
 
-    fn node_in(&self, file: &str, is_it: impl Fn(&str) -> bool) -> Result<Option<Entry>, Error> {
+    pub(super) fn node_in(&self, file: &str, is_it: impl Fn(&str) -> bool) -> Result<Option<Entry>, Error> {
         let Some(content) = self.content(file)? else {
             return Ok(None);
         };

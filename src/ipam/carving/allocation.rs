@@ -1,13 +1,11 @@
 //! Allocations that people apply: each is carved at once.
 
-use super::{CarveError, check_source, guarded, length, serving};
+use super::{CarveError, Lost, check_source, guarded, length, serving};
 use crate::api::ObjectMeta;
 use crate::api::milo::{IpAllocation, IpAllocationStatus, SizeAsked, set_namespace};
 use crate::api::validate::milo::check_allocation_change;
 use crate::clock::Timestamp;
-use crate::datastore::{
-    Answer, Batch, Carved, CarvedFor, Commit, Datastore, Key, ProjectName, Revision, Want,
-};
+use crate::datastore::{Answer, Batch, Carved, CarvedFor, Datastore, Key, ProjectName, Revision, Want};
 use crate::ipam::attempt::CAS_ATTEMPTS_MAX;
 use crate::ipam::{Error, Ipam, Trial};
 
@@ -23,6 +21,14 @@ pub enum Outcome<T> {
 }
 
 impl<T> Outcome<T> {
+    /// What was made, if it was.
+    pub(super) const fn created(&self) -> Option<&T> {
+        match self {
+            Outcome::Created(it) => Some(it),
+            Outcome::Configured(_) | Outcome::Unchanged(_) => None,
+        }
+    }
+
     /// What stands there now.
     pub fn into_inner(self) -> T {
         let (Outcome::Created(it) | Outcome::Configured(it) | Outcome::Unchanged(it)) = self;
@@ -57,8 +63,12 @@ impl<D: Datastore> Ipam<D> {
         self.can_carve()?;
         let name = ProjectName { project: project.to_owned(), name: manifest.name().to_owned() };
         let size = SizeAsked::of(&manifest.metadata, manifest.spec.ip_family).map_err(CarveError::Invalid)?;
+        let mut lost = Lost::<IpAllocation>::nothing();
         for _ in 0..CAS_ATTEMPTS_MAX {
             let (outcome, batch) = match self.allocation(&name).await? {
+                Some((_, stored)) if lost.made.as_ref().is_some_and(|made| made.status == stored.status) => {
+                    return Ok(Outcome::Created(stored));
+                }
                 Some(_) if if_exists == IfExists::Refuse => return Err(CarveError::Exists),
                 Some((revision, stored)) => {
                     check_version(&version(revision), &manifest.metadata)?;
@@ -69,14 +79,17 @@ impl<D: Datastore> Ipam<D> {
                     batch.update(Key::Allocation(name.clone()), revision, changed.clone());
                     (Outcome::Configured(changed), batch)
                 }
-                None => {
-                    let (made, batch) = self.draft_allocation(&name, manifest, &size, now).await?;
-                    (Outcome::Created(made), batch)
-                }
+                None => match self.draft_allocation(&name, manifest, &size, now).await {
+                    Ok((made, batch)) => (Outcome::Created(made), batch),
+                    Err(_) if lost.looks_again() => continue,
+                    Err(error) => return Err(error),
+                },
             };
-            if trial == Trial::DryRun
-                || self.store.commit(batch).await.map_err(Error::from)? == Commit::Applied
-            {
+            if trial == Trial::DryRun {
+                return Ok(outcome);
+            }
+            let answer = self.store.commit(batch).await.map_err(Error::from)?;
+            if lost.applied(&answer, || outcome.created().cloned()) {
                 return Ok(outcome);
             }
         }

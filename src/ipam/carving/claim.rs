@@ -1,7 +1,7 @@
 //! Claims: a network is carved, and an allocation records it under a name that follows from the claim's.
 
 use super::allocation::{IfExists, born, check_version, version};
-use super::{CarveError, Outcome, Source, check_source, guarded, length, serving};
+use super::{CarveError, Lost, Outcome, Source, check_source, guarded, length, serving};
 use crate::api::milo::{
     IpAllocation, IpAllocationSpec, IpAllocationStatus, IpClaim, IpClaimStatus, NAMESPACE, SizeAsked,
     allocation_of_claim,
@@ -9,7 +9,7 @@ use crate::api::milo::{
 use crate::api::validate::milo::check_claim_change;
 use crate::clock::Timestamp;
 use crate::datastore::{
-    Answer, Batch, Carved, CarvedFor, Commit, Datastore, Entry, Key, ProjectName, Revision, Want,
+    Answer, Batch, Carved, CarvedFor, Datastore, Entry, Key, ProjectName, Revision, Want,
 };
 use crate::ipam::attempt::CAS_ATTEMPTS_MAX;
 use crate::ipam::{Error, Ipam, Trial};
@@ -32,8 +32,12 @@ impl<D: Datastore> Ipam<D> {
         self.can_carve()?;
         let name = ProjectName { project: project.to_owned(), name: manifest.name().to_owned() };
         let size = SizeAsked::of(&manifest.metadata, manifest.spec.ip_family).map_err(CarveError::Invalid)?;
+        let mut lost = Lost::<IpClaim>::nothing();
         for _ in 0..CAS_ATTEMPTS_MAX {
             let (outcome, batch) = match self.claim_of(&name).await? {
+                Some((_, stored)) if lost.made.as_ref().is_some_and(|made| made.status == stored.status) => {
+                    return Ok(Outcome::Created(stored));
+                }
                 Some(_) if if_exists == IfExists::Refuse => return Err(CarveError::Exists),
                 Some((revision, stored)) => {
                     check_version(&version(revision), &manifest.metadata)?;
@@ -44,14 +48,17 @@ impl<D: Datastore> Ipam<D> {
                     batch.update(Key::Claim(name.clone()), revision, changed.clone());
                     (Outcome::Configured(changed), batch)
                 }
-                None => {
-                    let (made, batch) = self.draft_claim(&name, manifest, &size, now).await?;
-                    (Outcome::Created(made), batch)
-                }
+                None => match self.draft_claim(&name, manifest, &size, now).await {
+                    Ok((made, batch)) => (Outcome::Created(made), batch),
+                    Err(_) if lost.looks_again() => continue,
+                    Err(error) => return Err(error),
+                },
             };
-            if trial == Trial::DryRun
-                || self.store.commit(batch).await.map_err(Error::from)? == Commit::Applied
-            {
+            if trial == Trial::DryRun {
+                return Ok(outcome);
+            }
+            let answer = self.store.commit(batch).await.map_err(Error::from)?;
+            if lost.applied(&answer, || outcome.created().cloned()) {
                 return Ok(outcome);
             }
         }

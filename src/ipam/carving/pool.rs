@@ -1,13 +1,13 @@
 //! Pools as this API's other group makes them: two faces of one record.
 
 use super::allocation::{IfExists, check_version};
-use super::{CarveError, Outcome, Source, check_source, guarded, serving};
+use super::{CarveError, Lost, Outcome, Source, check_source, guarded, serving};
 use crate::api::milo::IpPool;
 use crate::api::milo::view::PoolRecord;
 use crate::api::validate::Problem;
 use crate::api::validate::milo::{check_child, check_pool_change};
 use crate::clock::Timestamp;
-use crate::datastore::{Batch, Carved, CarvedFor, Commit, Datastore, Guard, Key, Revision};
+use crate::datastore::{Batch, Carved, CarvedFor, Datastore, Guard, Key, Revision};
 use crate::ipam::attempt::CAS_ATTEMPTS_MAX;
 use crate::ipam::carve::Extents;
 use crate::ipam::{Error, Ipam, Trial};
@@ -27,10 +27,19 @@ impl<D: Datastore> Ipam<D> {
         trial: Trial,
         now: Timestamp,
     ) -> Result<Outcome<IpPool>, CarveError> {
+        let mut lost = Lost::<IpPool>::nothing();
         for _ in 0..CAS_ATTEMPTS_MAX {
             let sources = self.pool_records().await?;
             let stored = sources.iter().find(|source| source.name() == manifest.name());
             let (outcome, batch) = match stored {
+                Some(stored)
+                    if lost
+                        .made
+                        .as_ref()
+                        .is_some_and(|made| made.spec == stored.record.to_manifest().spec) =>
+                {
+                    return Ok(Outcome::Created(stored.record.to_manifest()));
+                }
                 Some(_) if if_exists == IfExists::Refuse => return Err(CarveError::Exists),
                 Some(stored) => {
                     check_project(stored, project)?;
@@ -40,14 +49,17 @@ impl<D: Datastore> Ipam<D> {
                     };
                     (Outcome::Configured(changed), batch)
                 }
-                None => {
-                    let (made, batch) = self.draft_pool(&sources, project, manifest, now).await?;
-                    (Outcome::Created(made), batch)
-                }
+                None => match self.draft_pool(&sources, project, manifest, now).await {
+                    Ok((made, batch)) => (Outcome::Created(made), batch),
+                    Err(_) if lost.looks_again() => continue,
+                    Err(error) => return Err(error),
+                },
             };
-            if trial == Trial::DryRun
-                || self.store.commit(batch).await.map_err(Error::from)? == Commit::Applied
-            {
+            if trial == Trial::DryRun {
+                return Ok(outcome);
+            }
+            let answer = self.store.commit(batch).await.map_err(Error::from)?;
+            if lost.applied(&answer, || outcome.created().cloned()) {
                 return Ok(outcome);
             }
         }

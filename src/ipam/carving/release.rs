@@ -1,11 +1,11 @@
 //! Giving back what was carved.
 
-use super::CarveError;
+use super::{CarveError, Lost};
 use crate::api::milo::{
     IpAllocation, IpAllocationStatus, IpClaim, IpClaimStatus, NAMESPACE, ReclaimPolicy, allocation_of_claim,
 };
 use crate::clock::Timestamp;
-use crate::datastore::{Batch, Carved, CarvedFor, Commit, Datastore, Key, ProjectName};
+use crate::datastore::{Batch, Carved, CarvedFor, Datastore, Key, ProjectName};
 use crate::ipam::attempt::CAS_ATTEMPTS_MAX;
 use crate::ipam::{Error, Ipam};
 
@@ -15,8 +15,11 @@ impl<D: Datastore> Ipam<D> {
     /// # Errors
     /// When there is none, or a claim holds it.
     pub async fn release_allocation(&mut self, name: &ProjectName) -> Result<IpAllocation, CarveError> {
+        let mut lost = Lost::<IpAllocation>::nothing();
         for _ in 0..CAS_ATTEMPTS_MAX {
-            let (revision, stored) = self.allocation(name).await?.ok_or(CarveError::Missing)?;
+            let Some((revision, stored)) = self.allocation(name).await? else {
+                return lost.made.ok_or(CarveError::Missing);
+            };
             let status = IpAllocationStatus::of(&stored).unwrap_or_default();
             if let Some(claim) = status.claim_ref {
                 let claim = ProjectName { project: name.project.clone(), name: claim.name };
@@ -32,7 +35,8 @@ impl<D: Datastore> Ipam<D> {
             {
                 batch.delete(Key::Carved(cidr), at);
             }
-            if self.store.commit(batch).await.map_err(Error::from)? == Commit::Applied {
+            let answer = self.store.commit(batch).await.map_err(Error::from)?;
+            if lost.applied(&answer, || Some(stored.clone())) {
                 return Ok(stored);
             }
         }
@@ -46,8 +50,11 @@ impl<D: Datastore> Ipam<D> {
     pub async fn release_claim(&mut self, name: &ProjectName, now: Timestamp) -> Result<IpClaim, CarveError> {
         let allocation =
             ProjectName { name: allocation_of_claim(NAMESPACE, &name.name), project: name.project.clone() };
+        let mut lost = Lost::<IpClaim>::nothing();
         for _ in 0..CAS_ATTEMPTS_MAX {
-            let (revision, stored) = self.claim_of(name).await?.ok_or(CarveError::Missing)?;
+            let Some((revision, stored)) = self.claim_of(name).await? else {
+                return lost.made.ok_or(CarveError::Missing);
+            };
             let retains = stored.spec.reclaim_policy == Some(ReclaimPolicy::Retain);
             let mut batch = Batch::default();
             batch.delete(Key::Claim(name.clone()), revision);
@@ -73,7 +80,8 @@ impl<D: Datastore> Ipam<D> {
                     batch.delete(Key::Carved(cidr), at);
                 }
             }
-            if self.store.commit(batch).await.map_err(Error::from)? == Commit::Applied {
+            let answer = self.store.commit(batch).await.map_err(Error::from)?;
+            if lost.applied(&answer, || Some(stored.clone())) {
                 return Ok(stored);
             }
         }

@@ -82,18 +82,17 @@ impl<'a> Guest<'a> {
 
     fn write_records(self, draft: &mut Draft, handle: &HandleId, request: &Assign<'_>, waits: bool) {
         let attachment = &request.owner.attachment;
-        let (at, mut machine) = match self.record {
-            Some((revision, machine)) => (Some(revision), machine),
-            None => {
-                let machine = Machine {
-                    network: attachment.network.clone(),
-                    namespace: self.identity.namespace.clone(),
-                    name: self.identity.name.clone(),
-                    attachments: Vec::new(),
-                    ownerless_since: None,
-                };
-                (None, machine)
-            }
+        let (at, mut machine) = if let Some((revision, machine)) = self.record {
+            (Some(revision), machine)
+        } else {
+            let machine = Machine {
+                network: attachment.network.clone(),
+                namespace: self.identity.namespace.clone(),
+                name: self.identity.name.clone(),
+                attachments: Vec::new(),
+                ownerless_since: None,
+            };
+            (None, machine)
         };
         let before = machine.clone();
         let is_this = |known: &MachineAttachment| {

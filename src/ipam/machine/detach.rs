@@ -167,19 +167,19 @@ impl<D: Datastore> Ipam<D> {
             }
             machine.ownerless_since.get_or_insert(now);
         }
-        self.keep(draft, handle, at, machine);
+        keep(draft, handle, at, machine);
         Ok(left)
     }
+}
 
-    /// Writes a machine's record, unless it has become one of nothing.
-    fn keep(&self, draft: &mut Draft, handle: &HandleId, at: Revision, machine: Machine) {
-        let has_addresses = draft.blocks().any(|block| block.held_by(handle).next().is_some());
-        let key = Key::Machine(handle.clone());
-        if machine.attachments.is_empty() && !has_addresses {
-            draft.delete_last(key, at);
-        } else {
-            draft.put_last(key, at, machine);
-        }
+/// Writes a machine's record, unless it has become one of nothing.
+fn keep(draft: &mut Draft, handle: &HandleId, at: Revision, machine: Machine) {
+    let has_addresses = draft.blocks().any(|block| block.held_by(handle).next().is_some());
+    let key = Key::Machine(handle.clone());
+    if machine.attachments.is_empty() && !has_addresses {
+        draft.delete_last(key, at);
+    } else {
+        draft.put_last(key, at, machine);
     }
 }
 

@@ -19,6 +19,9 @@ impl<D: Datastore> Ipam<D> {
     ///
     /// # Errors
     /// When the store failed, or others were faster each time.
+    ///
+    /// # Panics
+    /// When the store answers fewer wants than it was asked: its own fault.
     pub async fn release_machine(
         &mut self,
         handle: &HandleId,

@@ -40,11 +40,21 @@ impl<D: Datastore> Search<'_, D> {
                     let stale = self.object(Key::Affinity(owner.clone(), cidr)).await?;
                     self.draft.confirm(owner, cidr, stale.map(|entry| (entry.revision, entry.into())));
                 }
-                self.draft.create_block(block);
+                self.create(block);
                 return Ok(Some(found));
             }
         }
         Ok(None)
+    }
+
+    /// Drafts a new block, for as long as its pool stands as it was read: one that is deleted or switched off meanwhile
+    /// gets none.
+    pub(super) fn create(&mut self, block: Block) {
+        if let Some(pool) = self.policy.pool_of(block.cidr()) {
+            let (key, revision) = self.policy.stored_pool(pool);
+            self.draft.rest_on(key, revision);
+        }
+        self.draft.create_block(block);
     }
 
     /// A new block, with the addresses of the host's own interfaces kept back.

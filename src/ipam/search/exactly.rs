@@ -36,9 +36,13 @@ impl<D: Datastore> Search<'_, D> {
             return self.exactly_in_a_new_block(areas, cidr, address, &me, strict).await;
         }
         self.displace_dead(cidr, address).await?;
+        let is_mine = self.draft.block(cidr).is_some_and(|block| block.affinity() == Some(&me));
+        if is_mine {
+            self.confirm_own(&me, cidr).await?;
+        }
         let cooldown = self.policy.config.cooldown;
         let Some(block) = self.draft.block(cidr) else { unreachable!("the block was just taken in") };
-        if strict && block.affinity() != Some(&me) {
+        if strict && !is_mine {
             return Err(Error::StrictAffinity { address, block: cidr, owner: block.affinity().cloned() });
         }
         match (block.free_ordinal(address), block.holder(address)) {
@@ -100,7 +104,7 @@ impl<D: Datastore> Search<'_, D> {
             let stale = self.object(Key::Affinity(me.clone(), cidr)).await?;
             self.draft.confirm(me, cidr, stale.map(|entry| (entry.revision, entry.into())));
         }
-        self.draft.create_block(block);
+        self.create(block);
         Ok((cidr, ordinal))
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct Owned {
     /// Those in the pools that may serve, with their records.
     pub(super) in_areas: Vec<(Cidr, Revision, BlockAffinity)>,
     /// Others, of whatever family.
-    elsewhere: Vec<(Cidr, Revision)>,
+    elsewhere: Vec<(Cidr, Revision, AffinityState)>,
 }
 
 /// What stands where a block was claimed.
@@ -96,6 +96,15 @@ impl<D: Datastore> Search<'_, D> {
         Ok(found)
     }
 
+    /// Confirms the record of a block of the host's own that is about to be used, where one may be left unconfirmed.
+    pub(super) async fn confirm_own(&mut self, me: &Affinity, cidr: Cidr) -> Result<(), Error> {
+        if !self.store.is_atomic() || !self.store.is_one_machine() {
+            let record = self.object(Key::Affinity(me.clone(), cidr)).await?;
+            self.confirm_if_needed(me, cidr, record);
+        }
+        Ok(())
+    }
+
     pub(super) fn confirm_if_needed(&mut self, me: &Affinity, cidr: Cidr, record: Option<Entry>) {
         let record: Option<(Revision, BlockAffinity)> = record.map(|entry| (entry.revision, entry.into()));
         if record.as_ref().is_none_or(|(_, record)| record.state != AffinityState::Confirmed) {
@@ -117,7 +126,8 @@ impl<D: Datastore> Search<'_, D> {
             if areas.iter().any(|area| area.pool.cidr.contains(cidr)) {
                 owned.in_areas.push((cidr, entry.revision, entry.into()));
             } else {
-                owned.elsewhere.push((cidr, entry.revision));
+                let revision = entry.revision;
+                owned.elsewhere.push((cidr, revision, entry.into::<BlockAffinity>().state));
             }
         }
         // Those that an earlier wanted address of the same request claims.
@@ -162,7 +172,7 @@ impl<D: Datastore> Search<'_, D> {
                         let Some(found) = free_in(&block, areas) else {
                             continue;
                         };
-                        self.draft.create_block(block);
+                        self.create(block);
                         self.draft.confirm(me, *cidr, Some((*revision, record.clone())));
                         return Ok(Some(found));
                     }
@@ -198,24 +208,27 @@ impl<D: Datastore> Search<'_, D> {
     }
 
     /// Gives up empty blocks of pools that no longer select the host; another host has use for them. A pool that this
-    /// request merely leaves out keeps its blocks here.
+    /// request merely leaves out keeps its blocks here. Claims of blocks in a pool that is gone are undone.
     pub(super) async fn leave_other_pools(&mut self, owned: &Owned, me: &Affinity) -> Result<(), Error> {
         let policy = self.policy;
-        let left = |cidr: Cidr| {
-            policy
-                .pool_of(cidr)
-                .is_some_and(|pool| pools::is_enabled(pool) && !pools::selects_host(pool, &policy.labels))
+        let is_left = |cidr: Cidr, state: AffinityState| match policy.pool_of(cidr) {
+            Some(pool) => pools::is_enabled(pool) && !pools::selects_host(pool, &policy.labels),
+            None => state != AffinityState::Confirmed,
         };
-        let of_left: Vec<_> = owned.elsewhere.iter().copied().filter(|(cidr, _)| left(*cidr)).collect();
-        for (cidr, revision) in of_left.into_iter().take(LEFT_MAX) {
-            let is_empty = match self.load(cidr).await {
-                Ok(block) => block.is_some_and(|block| block.affinity() == Some(me) && block.is_empty()),
-                Err(error) if is_damage(&error) => false,
+        let left: Vec<_> = owned.elsewhere.iter().filter(|(cidr, _, state)| is_left(*cidr, *state)).collect();
+        for &&(cidr, revision, state) in left.iter().take(LEFT_MAX) {
+            let block = match self.load(cidr).await {
+                Ok(block) => block,
+                Err(error) if is_damage(&error) => continue,
                 Err(error) => return Err(error),
             };
-            if is_empty {
-                self.draft.delete_block(cidr);
-                self.draft.drop_affinity(me, cidr, revision);
+            match block.filter(|block| block.affinity() == Some(me)).map(|block| block.is_empty()) {
+                Some(true) => {
+                    self.draft.delete_block(cidr);
+                    self.draft.drop_affinity(me, cidr, revision);
+                }
+                None if state != AffinityState::Confirmed => self.draft.drop_affinity(me, cidr, revision),
+                Some(false) | None => {}
             }
         }
         Ok(())

@@ -126,9 +126,7 @@ fn handles_and_nodes_are_freed_whole() {
         0,
         "Released 10.73.2.0 (handle net.a, pod prod/a, node n1, block 10.73.2.0/29 (affinity host:n1))\n",
     );
-    store
-        .run(&["ipam", "release", "--handle=net.a"])
-        .says(1, "note: virtual machine prod/db has no address and no record\n");
+    store.run(&["ipam", "release", "--handle=net.a"]).says(1, "note: nothing is held by it\n");
     store.run(&["ipam", "release", "--node=n1"]).prints(
         0,
         "Released 10.73.2.1 (handle net.b, pod prod/b, node n1, block 10.73.2.0/29 (affinity host:n1))\nGave up 1 block of node n1\n",
@@ -145,6 +143,8 @@ fn what_to_release_is_said_once() {
     for args in [&[][..], &["--ip=10.73.2.0", "--handle=net.a"], &["--vm=db"]] {
         store.run(&[&["ipam", "release"], args].concat()).exits(2);
     }
-    store.run(&["ipam", "release", "--vm=prod/db"]).says(1, "note: nothing is held by it\n");
+    store
+        .run(&["ipam", "release", "--vm=prod/db"])
+        .says(1, "note: virtual machine prod/db has no address and no record\n");
     store.run(&["ipam", "show", "--ip=10.73.2.0"]).exits(0);
 }

@@ -1,5 +1,6 @@
 //! The engine's promises, over a store in memory and over stores that are interrupted.
 
+mod act;
 mod build;
 mod carve;
 #[path = "../../support/choices.rs"]

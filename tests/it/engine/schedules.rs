@@ -113,14 +113,33 @@ fn every_order_of(scenarios: &[Scenario], kinds: &[Kind]) {
     }
 }
 
-#[test]
-fn no_order_crash_or_lost_answer_breaks_a_promise_of_an_atomic_store() {
-    every_order_of(&scenarios::of_two(), &[Kind::Atomic]);
+/// Every order of some scenarios, each kind of store by itself: so that several processors have something to do.
+macro_rules! no_order_crash_or_lost_answer_breaks_a_promise {
+    ($($module:ident: $scenarios:path;)*) => {$(
+        mod $module {
+            use super::*;
+
+            #[test]
+            fn no_order_crash_or_lost_answer_breaks_a_promise_of_an_atomic_store() {
+                every_order_of(&$scenarios(), &[Kind::Atomic]);
+            }
+
+            #[test]
+            fn no_order_crash_or_lost_answer_breaks_a_promise_of_a_store_that_applies_in_order() {
+                every_order_of(&$scenarios(), &[Kind::InOrder]);
+            }
+        }
+    )*};
 }
 
-#[test]
-fn no_order_crash_or_lost_answer_breaks_a_promise_of_a_store_that_applies_in_order() {
-    every_order_of(&scenarios::of_two(), &[Kind::InOrder]);
+no_order_crash_or_lost_answer_breaks_a_promise! {
+    handles: scenarios::of_handles;
+    last_address: scenarios::last_address;
+    blocks: scenarios::of_blocks;
+    nodes: scenarios::of_nodes;
+    pools: scenarios::of_pools;
+    collections: scenarios::of_collections;
+    machines: scenarios::of_machines;
 }
 
 #[test]

@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::support::cni::{Answer, Call, Network};
 use crate::support::store::{Lab, View, copy_tree, header_of};
 use crate::support::strace::{self, SystemCall};
+use crate::support::tally::tell;
 
 /// A call, and the store that it meets.
 pub(super) struct Scenario {
@@ -139,6 +140,10 @@ impl Stage {
             }
         });
         let failed = failed.into_inner().expect("not poisoned");
+        let is_kill = |trial| options(trial).iter().any(|option| option.contains("signal=KILL"));
+        let kind = if trials.iter().all(is_kill) { "kills" } else { "I/O errors" };
+        let name = thread::current().name().unwrap_or("a test").to_owned();
+        tell(&format!("COUNT {} {kind} at a system call: {name}", trials.len()));
         assert!(failed.is_empty(), "{} of {} failed:\n{}", failed.len(), trials.len(), failed.join("\n"));
     }
 

@@ -14,6 +14,7 @@ use super::main_plugins::{addresses_of, two_hosts};
 use crate::support::cni::{Call, Network, plugin, skip};
 use crate::support::store::{Lab, View, configure, copy_tree, open};
 use crate::support::strace::{self, SystemCall, strace};
+use crate::support::tally::tell;
 
 /// A pod of the machine `prod/db`: its node, and whether it is the target of a migration.
 #[derive(Clone, Copy)]
@@ -255,6 +256,8 @@ fn survives_every_kill(
     answer.succeeded();
     let points: Vec<SystemCall> = calls.into_iter().skip(1).collect();
     assert!(points.len() > 30);
+    let name = std::thread::current().name().unwrap_or("a test").to_owned();
+    tell(&format!("COUNT {} kills at a system call: {name}", points.len()));
     for (number, point) in points.iter().enumerate() {
         let store = lab.path().join(format!("trial-{number}"));
         copy_tree(&template, &store);

@@ -24,7 +24,7 @@ enum Act {
     DelDeleted(Launcher),
 }
 
-fn client<'a>(sim: Sim, act: &'a Act) -> Client<'a> {
+fn client(sim: Sim, act: &Act) -> Client<'_> {
     Box::pin(async move {
         let mut ipam = Ipam::new(sim);
         match act {

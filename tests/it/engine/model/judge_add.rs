@@ -80,6 +80,11 @@ impl<D: Subject> Machine<D> {
         }
     }
 
+    /// The same, and a block may lie there.
+    fn permits_here(&self, host: &str, wanted: &Wanted, address: IpAddr) -> bool {
+        self.permits(host, wanted, address) && !self.reference.is_broken(address)
+    }
+
     fn judge_answer(&mut self, ask: &Ask, host: &str, assigned: &Assigned) {
         let held = self.reference.held_by(&ask.attachment);
         assert_eq!(assigned.addresses.len(), ask.wanted.len());
@@ -101,7 +106,7 @@ impl<D: Subject> Machine<D> {
                 held.iter().find(|held| Family::of(**held) == wanted.family && !given.contains(held));
             let of_family = ask.wanted.iter().filter(|other| other.family == wanted.family).count();
             assert!(unused.is_none() || of_family > 1, "has {unused:?}, and got {address} besides");
-            assert!(self.permits(host, wanted, address), "{address} is not permitted");
+            assert!(self.permits_here(host, wanted, address), "{address} is not permitted");
             assert!(!self.reference.leases.contains_key(&address) || lost.contains(&address));
             assert!(!self.reference.cools(address), "{address} cools");
             let block = after.block_of(address).expect("an address in a block");
@@ -162,7 +167,7 @@ impl<D: Subject> Machine<D> {
     ) {
         let permitted = |other: &IpAddr| {
             let given_too = *other != address && given.contains(other);
-            !given_too && self.permits(host, wanted, *other)
+            !given_too && self.permits_here(host, wanted, *other)
         };
         let usable = |other: &IpAddr| self.reference.is_free(*other) && permitted(other);
         let perhaps = |other: &IpAddr| self.reference.is_perhaps_free(*other) && permitted(other);
@@ -198,7 +203,8 @@ impl<D: Subject> Machine<D> {
         if !below || !self.reference.auto_allocate {
             return false;
         }
-        let usable = |address: IpAddr| self.reference.is_free(address) && self.permits(host, wanted, address);
+        let usable =
+            |address: IpAddr| self.reference.is_free(address) && self.permits_here(host, wanted, address);
         self.pools(host, wanted).iter().any(|pool| {
             self.before.has_space(pool.range, pool.block_prefix, usable)
                 || self.left_empty(host, pool.range).any(|block| addresses_of(block.cidr).any(usable))
@@ -224,8 +230,8 @@ impl<D: Subject> Machine<D> {
         let claims = self.can_claim(host, wanted);
         let pools = self.pools(host, wanted);
         let all = pools.into_iter().flat_map(|pool| addresses_of(pool.range));
-        all.filter(|address| self.reference.is_free(*address) && self.permits(host, wanted, *address)).filter(
-            move |address| {
+        all.filter(|address| self.reference.is_free(*address) && self.permits_here(host, wanted, *address))
+            .filter(move |address| {
                 let me = name(host).into();
                 match self.before.block_of(*address) {
                     Some(block) if self.reference.strict => {
@@ -238,8 +244,7 @@ impl<D: Subject> Machine<D> {
                     None if self.reference.strict => claims,
                     None => self.reference.auto_allocate,
                 }
-            },
-        )
+            })
     }
 
     fn judge_refusal(&self, ask: &Ask, host: &str, error: &Error) {
@@ -287,6 +292,9 @@ impl<D: Subject> Machine<D> {
             Error::NoNewBlock { address, .. } => {
                 assert!(self.before.block_of(*address).is_none() && !self.can_claim(host, asked(address)));
                 assert!(self.reference.strict || !self.reference.auto_allocate);
+            }
+            Error::CarvedOut { address, .. } => {
+                assert!(self.reference.is_broken(*address) && self.before.block_of(*address).is_none());
             }
             Error::HoldsAnother { asked: address, held: other } => {
                 assert!(held.contains(other) && !held.contains(address));

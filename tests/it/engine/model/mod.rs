@@ -7,6 +7,7 @@ mod carving;
 mod endings;
 mod judge_add;
 mod operation;
+mod people;
 mod settings;
 mod snapshot;
 pub(crate) mod subject;
@@ -167,6 +168,8 @@ impl<D: Subject> Machine<D> {
             Operation::GiveUp { host, empty_only } => self.give_up(HOSTS[*host], *empty_only),
             Operation::GiveUpBlock { address, empty_only } => self.give_up_block(*address, *empty_only),
             Operation::RemovePool { which, force } => self.remove_pool(*which, *force),
+            Operation::Carve(asked) => self.carve(*asked),
+            Operation::GiveBackCarve { name } => self.give_back_carve(*name),
             Operation::Reopen(between) => {
                 if self.ipam.store_mut().reopen(*between) == Lost::WhichBlocksHaveRoom {
                     self.unlisted = self.before.blocks.keys().copied().collect();
@@ -218,10 +221,13 @@ impl<D: Subject> Machine<D> {
             );
         }
         for pool in usage.pools {
-            assert_eq!(pool.capacity, pool.in_use + pool.reserved + pool.free, "{pool:?}");
+            assert_eq!(pool.capacity, pool.in_use + pool.reserved + pool.carved + pool.free, "{pool:?}");
             // What has cooled is counted as in use until its block is written again.
-            let unreserved =
-                || snapshot::addresses_of(pool.cidr).filter(|address| !self.reference.is_reserved(*address));
+            let unreserved = || {
+                snapshot::addresses_of(pool.cidr).filter(|address| {
+                    !self.reference.is_reserved(*address) && !self.reference.is_carved(*address)
+                })
+            };
             let surely = unreserved().filter(|address| self.reference.is_surely_free(*address)).count();
             let perhaps = unreserved().filter(|address| self.reference.is_perhaps_free(*address)).count();
             let free = usize::try_from(pool.free).expect("a small pool");

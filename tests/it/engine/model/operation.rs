@@ -8,6 +8,7 @@ use host_affine::ipam::Attachment;
 use host_affine::net::Cidr;
 
 use super::super::build::cidr;
+use super::people::Carve;
 use super::snapshot::addresses_of;
 
 pub(crate) const HOSTS: [&str; 3] = ["a", "b", "c"];
@@ -89,6 +90,12 @@ pub(crate) enum Operation {
     RemovePool {
         which: usize,
         force: bool,
+    },
+    /// Somebody has a network carved out of a pool.
+    Carve(Carve),
+    /// And gives it back.
+    GiveBackCarve {
+        name: u8,
     },
     /// The process ends, and another opens the store.
     Reopen(Between),
@@ -227,6 +234,10 @@ pub(crate) fn operation() -> impl Strategy<Value = Operation> {
         1 => (0..ALL_ADDRESSES, any::<bool>())
             .prop_map(|(address, empty_only)| GiveUpBlock { address, empty_only }),
         1 => (0..POOLS.len(), any::<bool>()).prop_map(|(which, force)| RemovePool { which, force }),
+        2 => (0..6u8, 0..POOLS.len(), 1..5u8, prop::option::weighted(0.3, 0..ALL_ADDRESSES)).prop_map(
+            |(name, pool, longer, around)| Operation::Carve(Carve { name, pool, longer, around })
+        ),
+        2 => (0..6u8).prop_map(|name| Operation::GiveBackCarve { name }),
         2 => between.prop_map(Reopen),
     ]
 }

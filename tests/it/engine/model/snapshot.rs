@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use host_affine::api::calico::IpamBlock;
 use host_affine::api::{Affinity, HandleId};
-use host_affine::datastore::{Answer, Datastore, Entry, Key, Object, Revision, Want};
+use host_affine::datastore::{Answer, Collection, Datastore, Entry, Key, Object, Revision, Want};
 use host_affine::ipam::{Block, audit, noted, owner_key};
 use host_affine::net::{AddrSet, Cidr, Family};
 
@@ -23,7 +23,14 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     pub(crate) fn of<D: Datastore>(store: &mut D) -> Self {
-        let wants = [Want::AllBlocks, Want::AllHandles, Want::AllAffinities];
+        let wants = [
+            Want::AllBlocks,
+            Want::AllHandles,
+            Want::AllAffinities,
+            Want::All(Collection::Carved),
+            Want::All(Collection::Allocations),
+            Want::All(Collection::Claims),
+        ];
         let answers = finish(store.read(&wants)).expect("a store that can be read");
         let mut taken = Self::default();
         for Entry { key, revision, object } in answers.into_iter().flat_map(Answer::objects) {

@@ -208,7 +208,7 @@ fn a_steady_add_takes_three_reads_and_one_commit() {
     let calls = |cost: Cost| (cost.reads, cost.commits);
     assert_eq!(calls(cost_of_add(&mut ipam, &Ask::new("n", "x"))), (1, 0), "a repeated ADD only looks");
     assert_eq!(calls(cost_of_del(&mut ipam, &Ask::new("n", "x"))), (1, 1));
-    assert_eq!(calls(cost_of_del(&mut ipam, &Ask::new("n", "x"))), (1, 0));
+    assert_eq!(calls(cost_of_del(&mut ipam, &Ask::new("n", "x"))), (2, 0), "it may be a machine's");
 }
 
 #[test]

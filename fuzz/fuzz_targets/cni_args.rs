@@ -1,0 +1,9 @@
+//! `CNI_ARGS` and the other variables.
+
+#![no_main]
+
+#[path = "../../tests/support/fuzzed.rs"]
+#[allow(dead_code, reason = "each target uses a part")]
+mod fuzzed;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzzed::cni_args(bytes));

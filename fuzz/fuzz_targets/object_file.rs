@@ -1,0 +1,11 @@
+//! An object's file; the first byte says which.
+
+#![no_main]
+
+#[path = "../../tests/support/fuzzed.rs"]
+#[allow(dead_code, reason = "each target uses a part")]
+mod fuzzed;
+#[path = "../scratch.rs"]
+mod scratch;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzzed::object_file(bytes, scratch::folder()));
