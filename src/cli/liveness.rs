@@ -101,7 +101,7 @@ fn seen_by(host: &Host, fact: &AddressFact) -> Life {
     if let (Some(then), Some(now)) = (fact.noted(owner_key::BOOT), &host.boot)
         && then != now
     {
-        return Life::Dead("its host has booted since".to_owned());
+        return Life::Dead(format!("its host has booted since (boot id {then} then, {now} now)"));
     }
     match fact.noted(owner_key::NETNS).map(Path::new) {
         Some(netns) if netns.exists() => {

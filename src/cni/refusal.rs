@@ -30,22 +30,26 @@ fn message(error: &dyn std::error::Error) -> String {
     message
 }
 
+/// Whether a pool serves nobody at all.
+fn is_off(why: &Ineligible) -> bool {
+    match why {
+        Ineligible::Disabled | Ineligible::Deleting | Ineligible::NotAllocatable(_) => true,
+        Ineligible::OtherNodes(_)
+        | Ineligible::OtherNamespaces(_)
+        | Ineligible::Manual
+        | Ineligible::OtherUse
+        | Ineligible::Narrow(_) => false,
+    }
+}
+
 fn code(error: &Error) -> Code {
     match error {
-        Error::NoUsablePool { refused, .. } => match refused.first() {
-            None => Code::NoPool,
-            Some((.., Ineligible::Disabled | Ineligible::Deleting | Ineligible::NotAllocatable(_))) => {
-                Code::PoolDisabled
-            }
-            Some((
-                ..,
-                Ineligible::OtherNodes(_)
-                | Ineligible::OtherNamespaces(_)
-                | Ineligible::Manual
-                | Ineligible::OtherUse
-                | Ineligible::Narrow(_),
-            )) => Code::PoolNotSelected,
-        },
+        Error::NoUsablePool { refused, .. } if refused.is_empty() => Code::NoPool,
+        // A pool that is enabled is what could serve, whatever its name sorts behind.
+        Error::NoUsablePool { refused, .. } if refused.iter().all(|(.., why)| is_off(why)) => {
+            Code::PoolDisabled
+        }
+        Error::NoUsablePool { .. } => Code::PoolNotSelected,
         Error::Exhausted { limit, .. } => match limit {
             None => Code::NoFreeAddress,
             Some(limit) => limit_code(*limit),

@@ -211,11 +211,15 @@ fn look_at(
         Ok(block) => block,
         Err(problem) => return vec![Finding::DamagedBlock { block: cidr, problem }],
     };
-    for allocation in block.allocations().filter(|allocation| !owner::is_host_reserved(&allocation.fields)) {
+    for allocation in block.allocations() {
         let Some(handle) = allocation.fields.handle_id.as_deref().map(owner::sanitised) else {
             continue;
         };
         *counts.entry((handle.to_owned(), cidr)).or_default() += 1;
+        // No DEL ever looks for these, so their handle may be stored or not.
+        if owner::is_host_reserved(&allocation.fields) {
+            continue;
+        }
         let named = HandleId::new(handle)
             .ok()
             .and_then(|id| handles.get(&id))

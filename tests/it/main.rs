@@ -13,6 +13,8 @@ mod datastore_contract;
 mod engine;
 mod fuzz;
 mod plugin;
+mod runtimes;
+mod soak;
 #[path = "../support/mod.rs"]
 mod support;
 mod tidy;

@@ -10,6 +10,7 @@ mod damage;
 mod disk_full;
 mod disturbed;
 mod faults;
+mod field;
 mod host_local;
 mod kill;
 mod kill_repair;

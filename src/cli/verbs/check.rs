@@ -147,8 +147,10 @@ fn lost(
     if lost.is_empty() {
         return Ok(Vec::new());
     }
+    // The host's own are found by nobody's DEL, and are in no index.
     let mut is_lost = |fact: &AddressFact| {
-        fact.handle.as_deref().is_some_and(|handle| lost.contains(&(handle, fact.block)))
+        !fact.is_host_reserved
+            && fact.handle.as_deref().is_some_and(|handle| lost.contains(&(handle, fact.block)))
     };
     Ok(context.facts(ipam, &mut is_lost)?.addresses)
 }
