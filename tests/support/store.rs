@@ -186,7 +186,8 @@ pub(crate) fn open(path: &Path, access: Access, if_absent: IfAbsent) -> Option<F
         lock_timeout: Duration::from_secs(20),
         operation: "a test".to_owned(),
     };
-    FileStore::open(&options, access, if_absent).unwrap_or_else(|error| panic!("the store: {error}: {error:?}"))
+    FileStore::open(&options, access, if_absent)
+        .unwrap_or_else(|error| panic!("the store: {error}: {error:?}"))
 }
 
 /// Copies a directory with all that is in it. It keeps the modes, on which a store insists.
