@@ -254,7 +254,7 @@ impl Draft {
         let settings = self.settings.clone();
         let (enclosing, rests_on) = (self.enclosing.clone(), self.rests_on.clone());
         let claims = blocks.values().any(|draft| !draft.delete);
-        claims.then(|| Draft { settings, blocks, affinities, enclosing, rests_on, ..Draft::default() })
+        claims.then(|| Draft { settings, blocks, affinities, rests_on, enclosing, ..Draft::default() })
     }
 
     /// The batch, in the order that is safe to stop in: what others refer to first; a handle that grows before its
