@@ -1,7 +1,7 @@
 //! Counting a whole store block by block, in no more memory than the counts take. What is damaged is named, and the
 //! rest counted all the same.
 
-use super::usage::{Counter, carved_cidrs};
+use super::usage::{Counter, carved_networks};
 use super::{Error, Ipam, Usage};
 use crate::clock::Timestamp;
 use crate::datastore::{self, Answer, Collection, Inspect, Visit, Want};
@@ -34,7 +34,7 @@ impl<D: Inspect> Ipam<D> {
         let wants = [Want::Settings, Want::All(Collection::Carved)];
         let mut answers = self.store.read(&wants).await?.into_iter();
         let settings = answers.next().map(Answer::settings).unwrap_or_default();
-        let carved = carved_cidrs(answers.next().map(Answer::objects).unwrap_or_default());
+        let carved = carved_networks(answers.next().map(Answer::objects).unwrap_or_default());
         let counter = Counter::new(&settings, now);
         let mut census = Census::default();
         let mut blocks = Vec::new();

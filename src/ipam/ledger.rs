@@ -6,7 +6,7 @@
 //! keys differ.
 
 use super::Error;
-use crate::datastore::{Answer, Datastore, Guard, Want};
+use crate::datastore::{Answer, Carved, CarvedFor, Datastore, Guard, Key, Want};
 use crate::net::{AddrSet, Cidr};
 
 /// The extents that overlap a network.
@@ -31,7 +31,9 @@ impl Ledger {
         ledger.seen = answers.next().unwrap_or_default();
         ledger.blocks = ledger.seen.len();
         let carved = answers.next().unwrap_or_default();
-        let (enclosing, inside) = carved.into_iter().partition(|cidr| cidr.contains(pool));
+        let is_whole = carved.contains(&pool) && !is_a_pool(store, pool).await?;
+        let (enclosing, inside) =
+            carved.into_iter().partition(|cidr| cidr.contains(pool) && !(is_whole && *cidr == pool));
         ledger.enclosing = enclosing;
         ledger.seen.extend::<Vec<Cidr>>(inside);
         for cidr in &ledger.seen {
@@ -80,4 +82,11 @@ impl Ledger {
         let seen = self.seen.iter().chain(&self.enclosing).copied().collect();
         self.network.map(|network| Guard::NothingNewIn(network, seen))
     }
+}
+
+/// Whether a network is carved out as a child pool. Otherwise it may be all of a pool that somebody has.
+async fn is_a_pool<D: Datastore>(store: &mut D, network: Cidr) -> Result<bool, Error> {
+    let read = store.read(&[Want::Object(Key::Carved(network))]).await?.pop();
+    let owner = read.and_then(Answer::object).map(|entry| entry.into::<Carved>().owner);
+    Ok(matches!(owner, Some(CarvedFor::ChildPool(_))))
 }

@@ -312,11 +312,12 @@ impl<D: Datastore> Ipam<D> {
         }
         let carved = answers.next().map(Answer::cidrs).unwrap_or_default();
         let mut seen = left.to_vec();
-        seen.extend(carved.into_iter().filter(|outer| outer.contains(cidr)));
+        seen.extend(carved.into_iter().filter(|outer| outer.contains(cidr) && *outer != cidr));
         if let Some(entry) = answers.next().and_then(Answer::object) {
             let revision = entry.revision;
             if entry.into::<Carved>().owner == CarvedFor::ChildPool(name.to_owned()) {
                 batch.delete(Key::Carved(cidr), revision);
+                seen.push(cidr);
             }
         }
         batch.guards.push(Guard::NothingNewIn(cidr, seen));

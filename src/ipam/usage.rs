@@ -10,7 +10,7 @@ use crate::api::Affinity;
 use crate::api::calico::{Attribute, IpPool, IpamBlock};
 use crate::api::milo::Slots;
 use crate::clock::Timestamp;
-use crate::datastore::{Answer, Collection, Datastore, Entry, Key, Settings, Want};
+use crate::datastore::{Answer, Carved, CarvedFor, Collection, Datastore, Entry, Key, Settings, Want};
 use crate::net::{AddrSet, Cidr};
 
 /// Counts of a store. Exact: `capacity = in_use + reserved + carved + free` holds for every pool and block.
@@ -79,7 +79,7 @@ impl<D: Datastore> Ipam<D> {
         let wants = [Want::Settings, Want::All(Collection::Carved), Want::AllBlocks];
         let mut answers = self.store.read(&wants).await?.into_iter();
         let settings = answers.next().map(Answer::settings).unwrap_or_default();
-        let carved = carved_cidrs(answers.next().map(Answer::objects).unwrap_or_default());
+        let carved = carved_networks(answers.next().map(Answer::objects).unwrap_or_default());
         let counter = Counter::new(&settings, now);
         let mut blocks = Vec::new();
         for entry in answers.next().map(Answer::objects).unwrap_or_default() {
@@ -91,13 +91,13 @@ impl<D: Datastore> Ipam<D> {
     }
 }
 
-/// The networks of records of what was carved.
-pub(super) fn carved_cidrs(entries: Vec<Entry>) -> Vec<Cidr> {
-    let cidr = |entry: Entry| match entry.key {
-        Key::Carved(cidr) => Some(cidr),
+/// The networks of records of what was carved, and what for.
+pub(super) fn carved_networks(entries: Vec<Entry>) -> Vec<(Cidr, CarvedFor)> {
+    let network = |entry: Entry| match entry.key {
+        Key::Carved(cidr) => Some((cidr, entry.into::<Carved>().owner)),
         _ => None,
     };
-    entries.into_iter().filter_map(cidr).collect()
+    entries.into_iter().filter_map(network).collect()
 }
 
 /// Counts block by block, and then pool by pool.
@@ -124,7 +124,12 @@ impl Counter {
     }
 
     /// Puts blocks and what else was carved into their pools: of a pool and its parent, into the pool.
-    pub(super) fn tally(&self, settings: &Settings, blocks: Vec<BlockUsage>, carved: &[Cidr]) -> Usage {
+    pub(super) fn tally(
+        &self,
+        settings: &Settings,
+        blocks: Vec<BlockUsage>,
+        carved: &[(Cidr, CarvedFor)],
+    ) -> Usage {
         let mut usage = Usage::default();
         let pools: Vec<&IpPool> = settings.pools.iter().map(|(_, pool)| pool).collect();
         let mut inside: Vec<Vec<BlockUsage>> = pools.iter().map(|_| Vec::new()).collect();
@@ -216,13 +221,17 @@ fn cooling(block: &Block) -> u128 {
     u128::try_from(count).unwrap_or(u128::MAX)
 }
 
-fn count_pool(pool: &IpPool, blocks: Vec<BlockUsage>, carved: &[Cidr], reserved: &AddrSet) -> PoolUsage {
+fn count_pool(
+    pool: &IpPool,
+    blocks: Vec<BlockUsage>,
+    carved: &[(Cidr, CarvedFor)],
+    reserved: &AddrSet,
+) -> PoolUsage {
     let cidr = pool.spec.cidr;
     // A child pool lies in this one; the record of it does not lie in the child.
-    let carved: Vec<Cidr> =
-        carved.iter().copied().filter(|carved| cidr.contains(*carved) && *carved != cidr).collect();
+    let is_own = |owner: &CarvedFor| matches!(owner, CarvedFor::ChildPool(name) if name == pool.name());
     let mut others = AddrSet::new();
-    for carved in &carved {
+    for (carved, _) in carved.iter().filter(|(carved, owner)| cidr.contains(*carved) && !is_own(owner)) {
         others.insert_cidr(*carved);
     }
     let mut taken = others.clone();

@@ -95,8 +95,21 @@ impl Disk {
     /// Mounts it again after [`Disk::shut_down`], as it is on the disk. Nothing on it may be open any more.
     #[track_caller]
     pub(crate) fn mount_again(&self) {
-        run("umount", [&self.at]).unwrap_or_else(|error| panic!("{error}"));
-        self.mount_it(&[]).unwrap_or_else(|error| panic!("{error}"));
+        // Another test's mount namespace may hold a copy for a moment: then what is mounted is still without power.
+        for _ in 0..1000 {
+            run("umount", [&self.at]).unwrap_or_else(|error| panic!("{error}"));
+            self.mount_it(&[]).unwrap_or_else(|error| panic!("{error}"));
+            if self.has_power() {
+                return;
+            }
+        }
+        panic!("{} is held by another mount namespace", self.at.display());
+    }
+
+    fn has_power(&self) -> bool {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        let unnamed = nix::fcntl::OFlag::O_TMPFILE.bits();
+        File::options().write(true).custom_flags(unnamed).open(&self.at).is_ok()
     }
 
     /// Fills it to the last byte.

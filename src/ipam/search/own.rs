@@ -202,7 +202,7 @@ impl<D: Datastore> Search<'_, D> {
         let drafted = self.draft.blocks().any(|block| block.cidr().overlaps(cidr));
         Ok(match stored.extents() {
             [] if !drafted && areas.iter().any(fits) => Space::Free,
-            [one] if *one == cidr => Space::Itself,
+            [one] if *one == cidr && stored.carved().is_empty() => Space::Itself,
             _ => Space::Taken,
         })
     }
