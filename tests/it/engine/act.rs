@@ -52,6 +52,8 @@ pub(crate) struct Pod {
     pub(crate) host: &'static str,
     pub(crate) name: &'static str,
     pub(crate) role: MachineRole,
+    /// The families that it wants an address of.
+    pub(crate) families: &'static [Family],
 }
 
 impl Pod {
@@ -69,6 +71,7 @@ impl Pod {
             migration_uid: None,
         };
         let host = host(self.host);
+        let wanted: Vec<_> = self.families.iter().map(|family| any(*family)).collect();
         let owner = Owner {
             attachment: self.attachment(),
             node: host.name.clone(),
@@ -80,7 +83,7 @@ impl Pod {
             host: &host,
             owner: &owner,
             sharing: Sharing::Machine(&identity),
-            wanted: &[any(Family::V4), any(Family::V6)],
+            wanted: &wanted,
             pools: &[],
             gateways: None,
             takeover: None,
@@ -121,6 +124,14 @@ impl Act {
             Act::Add(ask) => Some(ask),
             _ => None,
         }
+    }
+
+    /// Whether it gives up blocks that others may use at that moment.
+    pub(crate) fn gives_up(&self) -> bool {
+        matches!(
+            self,
+            Act::GiveUp { .. } | Act::GiveUpBlock { .. } | Act::RemoveNode { .. } | Act::RemovePool { .. }
+        )
     }
 
     /// Whether it may end an attachment.

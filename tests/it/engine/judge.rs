@@ -98,7 +98,9 @@ pub(crate) fn judge(scenario: &Scenario, kind: Kind, state: &Memory, log: &[Even
     for finding in findings(state) {
         // Where a claim is several steps, whoever gives a host up may take the record of a block that is just being made;
         // the host makes it again when it uses the block.
-        let is_made_again = kind == Kind::InOrder && matches!(finding, Finding::UnrecordedAffinity { .. });
+        let is_given_up = log.iter().any(|event| event.act.gives_up());
+        let is_unrecorded = matches!(finding, Finding::UnrecordedAffinity { .. });
+        let is_made_again = kind == Kind::InOrder && is_given_up && is_unrecorded;
         assert!(finding.mends_itself() || is_made_again, "left for good: {finding}");
     }
     for family in Family::BOTH {

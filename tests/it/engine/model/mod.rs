@@ -34,7 +34,7 @@ use subject::{Files, Lost, Shared, Subject, finish};
 /// Operations of one history, on average.
 const LENGTH: usize = 120;
 /// Histories, where nothing else is asked for.
-const HISTORIES: usize = 40;
+const HISTORIES: usize = 120;
 /// Histories that failed once are tried first: a seed a line, and what it found.
 const FAILED_ONCE: &str = include_str!("../../../proptest-regressions/engine/model/mod.txt");
 

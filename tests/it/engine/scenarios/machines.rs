@@ -2,6 +2,7 @@
 
 use host_affine::api::calico::VmAddressPersistence;
 use host_affine::datastore::MachineRole::{Source, Target};
+use host_affine::net::Family;
 
 use super::super::act::Fate::{Deleted, Lives};
 use super::super::act::{Act, Pod};
@@ -15,9 +16,11 @@ pub(crate) fn of_machines() -> Vec<Scenario> {
     configure(&mut empty, |spec| {
         spec.kube_virt_vm_address_persistence = Some(VmAddressPersistence::Enabled);
     });
-    let source = || Pod { host: "a", name: "source", role: Source };
-    let target = || Pod { host: "b", name: "target", role: Target };
-    let again = || Pod { host: "b", name: "again", role: Source };
+    let pod = |host, name, role| Pod { host, name, role, families: &[Family::V4] };
+    let source = || pod("a", "source", Source);
+    let target = || pod("b", "target", Target);
+    let again = || pod("b", "again", Source);
+    let dual = |pod: Pod| Pod { families: &Family::BOTH, ..pod };
     let running = after(empty.clone(), &[Act::Join(source())]);
     let idle = after(running.clone(), &[Act::Leave(source(), Lives)]);
     let migrating = after(running.clone(), &[Act::Join(target())]);
@@ -25,7 +28,7 @@ pub(crate) fn of_machines() -> Vec<Scenario> {
         scenario(
             "two pods of a new machine start",
             empty.clone(),
-            &[&[Act::Join(source())], &[Act::Join(again())]],
+            &[&[Act::Join(dual(source()))], &[Act::Join(dual(again()))]],
         ),
         scenario(
             "a pod of a new machine starts beside another container",

@@ -34,6 +34,7 @@ struct Counted {
     /// Fails at this read.
     fails_at: Option<usize>,
     knows_no_room: bool,
+    many_machines: bool,
 }
 
 fn size(answer: &Answer) -> usize {
@@ -82,7 +83,7 @@ impl Datastore for Counted {
     }
 
     fn is_one_machine(&self) -> bool {
-        true
+        !self.many_machines
     }
 }
 
@@ -286,4 +287,15 @@ fn a_store_that_forgot_which_blocks_have_room_loses_no_address() {
         run_in_place(ask("a", 0).end(&mut ipam)).expect("a DEL");
         run_in_place(ask("c", 16).of(&mut ipam)).expect("the one that was freed");
     }
+}
+
+#[test]
+fn a_host_looks_at_its_own_blocks_before_it_believes_that_they_are_full() {
+    let mut ipam = with("p", "10.0.0.0/30", 30);
+    (ipam.store_mut().knows_no_room, ipam.store_mut().many_machines) = (true, true);
+    for id in ["1", "2", "3", "4"] {
+        run_in_place(Ask::new("a", id).of(&mut ipam)).expect("an address");
+    }
+    run_in_place(Ask::new("a", "2").end(&mut ipam)).expect("a DEL");
+    run_in_place(Ask::new("a", "x").of(&mut ipam)).expect("the one that was freed");
 }
