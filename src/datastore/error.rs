@@ -73,6 +73,14 @@ pub enum Error {
         /// What was to be changed.
         what: String,
     },
+    /// The store keeps that place for something else. Nothing was changed.
+    #[error("{what} cannot be stored: {problem}")]
+    NotStorable {
+        /// What was to be stored.
+        what: String,
+        /// Why not.
+        problem: String,
+    },
 }
 
 fn holder_note(holder: Option<&str>) -> String {
@@ -85,9 +93,10 @@ impl Error {
     pub fn class(&self) -> Class {
         match self {
             Error::Locked { .. } => Class::Retry,
-            Error::NewerFormat { .. } | Error::Unsafe { .. } | Error::NetworkFileSystem { .. } => {
-                Class::Refused
-            }
+            Error::NewerFormat { .. }
+            | Error::Unsafe { .. }
+            | Error::NetworkFileSystem { .. }
+            | Error::NotStorable { .. } => Class::Refused,
             Error::Io { .. }
             | Error::Damaged { .. }
             | Error::JournalFull { .. }
@@ -123,6 +132,7 @@ impl Error {
                 "releases still work; free space on the file system of {} so that it can be written out",
                 path.display()
             ),
+            Error::NotStorable { .. } => "nothing was changed; choose another name".to_owned(),
             Error::OutcomeUnknown { .. } => "a DEL frees what it may have stored; then ask again".to_owned(),
         }
     }

@@ -17,6 +17,7 @@
 //! One suite holds every backend to this: `tests/it/datastore_contract.rs`.
 
 mod error;
+pub mod etcd;
 pub mod file;
 mod inspect;
 mod key;
