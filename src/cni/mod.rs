@@ -14,5 +14,6 @@ pub mod plan;
 pub mod refusal;
 pub mod result;
 pub mod run;
+mod store;
 mod suggest;
 pub mod version;

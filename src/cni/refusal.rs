@@ -1,7 +1,7 @@
 //! From the engine's errors to CNI's: code, message, details.
 
 use super::failure::{Code, Failure};
-use crate::datastore::{self, Class};
+use crate::datastore::{self, Class, Fault};
 use crate::ipam::{ChoiceError, Error, Ineligible, Limit};
 
 /// The failure that tells of an engine's error.
@@ -86,6 +86,7 @@ const fn limit_code(limit: Limit) -> Code {
 fn store_code(error: &datastore::Error) -> Code {
     match (error.class(), error) {
         (Class::Retry, _) => Code::TryAgainLater,
+        (_, datastore::Error::Remote { fault: Fault::Options, .. }) => Code::InvalidConfig,
         (_, datastore::Error::Damaged { .. }) => Code::StoreDamaged,
         _ => Code::Store,
     }

@@ -6,17 +6,18 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use super::config::{DatastoreConf, Dialect, Dns, NetConf, NodeConf, Stdin, ValidAttachments};
+use super::config::{Dialect, Dns, NetConf, NodeConf, Stdin, ValidAttachments};
 use super::config::{NODENAME_FILE, node_name_from_file, parse_node_name, parse_resolv_conf};
 use super::env::{Call, Verb};
 use super::failure::{Code, Failure};
 use super::machine;
 use super::plan::Plan;
 use super::refusal::{failure, store_failure};
+use super::store::{self, Store};
 use super::version::{self, Version};
 use crate::api::HostName;
 use crate::clock::{Clock, Timestamp};
-use crate::datastore::file::{Access, Durability, FileStore, IfAbsent, Options};
+use crate::datastore::file::{Access, IfAbsent};
 use crate::datastore::{Datastore as _, run_in_place};
 use crate::host;
 use crate::host_local::HostLocalDirectory;
@@ -27,6 +28,8 @@ use crate::workload::Workloads;
 
 /// How long STATUS waits for the store's lock: kubelet asks every few seconds, and marks the node by the answer.
 const STATUS_LOCK_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long it waits for a store that is not this machine's.
+const STATUS_PATIENCE: Duration = Duration::from_secs(5);
 
 /// What a call can ask of the world around it.
 pub struct World<'a> {
@@ -128,7 +131,7 @@ fn add(world: &World<'_>, call: &Call, stdin: &Stdin<'_>, stdout: &mut dyn Write
 }
 
 /// Where nothing is left, what machines had to give up by now makes room.
-fn assign(ipam: &mut Ipam<FileStore>, request: &Assign<'_>, conf: &NetConf) -> Result<Assigned, ipam::Error> {
+fn assign(ipam: &mut Ipam<Store>, request: &Assign<'_>, conf: &NetConf) -> Result<Assigned, ipam::Error> {
     let outcome = run_in_place(ipam.assign(request));
     let (Err(ipam::Error::Exhausted { .. }), Some(retention)) = (&outcome, conf.ipam.kubevirt.vm_retention)
     else {
@@ -140,7 +143,7 @@ fn assign(ipam: &mut Ipam<FileStore>, request: &Assign<'_>, conf: &NetConf) -> R
 
 /// Frees what nobody was told of. What the attachment had before the call it keeps.
 fn undo(
-    ipam: &mut Ipam<FileStore>,
+    ipam: &mut Ipam<Store>,
     attachment: &Attachment,
     host: &Host,
     assigned: &Assigned,
@@ -264,9 +267,8 @@ fn status(world: &World<'_>, stdin: &Stdin<'_>) -> Result<(), Failure> {
     let unavailable = |failure: Failure| Failure { code: Code::NotAvailable, ..failure };
     let timeout = conf.lock_timeout.min(STATUS_LOCK_TIMEOUT);
     let call = Call::status();
-    let Some(store) = open(&conf, &call, Access::Read, IfAbsent::None, timeout).map_err(unavailable)? else {
-        return Ok(());
-    };
+    let opened = Store::open(&conf, &call, Access::Read, IfAbsent::None, timeout, STATUS_PATIENCE);
+    let Some(store) = opened.map_err(unavailable)? else { return Ok(()) };
     let mut ipam = Ipam::new(store);
     if !conf.ipam.status_exhaustion {
         return run_in_place(ipam.readable()).map_err(|error| unavailable(failure(&error)));
@@ -299,30 +301,8 @@ fn open(
     access: Access,
     if_absent: IfAbsent,
     lock_timeout: Duration,
-) -> Result<Option<FileStore>, Failure> {
-    let refused = |kind: &str| {
-        let msg = format!(
-            "network config: `ipam.datastore.type` is `{kind}`, which this version does not serve yet"
-        );
-        Err(Failure::new(Code::UnsupportedField, msg).with_details("hint: use `file`"))
-    };
-    let file = match &conf.datastore {
-        DatastoreConf::File(file) => file,
-        DatastoreConf::Etcd(_) => return refused("etcdv3"),
-        DatastoreConf::Kubernetes(_) => return refused("kubernetes"),
-    };
-    let container = if call.container_id.is_empty() { "" } else { ", container " };
-    let options = Options {
-        path: file.path.clone(),
-        durability: match file.durability {
-            super::config::Durability::Power => Durability::Power,
-            super::config::Durability::Process => Durability::Process,
-        },
-        allow_network_file_system: file.allow_network_filesystem,
-        lock_timeout,
-        operation: format!("process {} ({}{container}{})", std::process::id(), call.verb, call.container_id),
-    };
-    FileStore::open(&options, access, if_absent).map_err(|error| store_failure(&error))
+) -> Result<Option<Store>, Failure> {
+    Store::open(conf, call, access, if_absent, lock_timeout, store::PATIENCE)
 }
 
 fn attachment(conf: &NetConf, call: &Call) -> Attachment {

@@ -2,6 +2,8 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::Fault;
+
 /// Why a datastore could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -67,6 +69,16 @@ pub enum Error {
         /// How much of it is in use.
         used: u64,
     },
+    /// A server of the store did not do it.
+    #[error("{} {server}: {problem}", .fault.headline())]
+    Remote {
+        /// Which, or which option.
+        server: String,
+        /// What that means.
+        fault: Fault,
+        /// What it said, or what happened.
+        problem: String,
+    },
     /// The outcome of a commit could not be found out. It may have been applied.
     #[error("it is unknown whether the change of {what} was stored")]
     OutcomeUnknown {
@@ -93,6 +105,7 @@ impl Error {
     pub fn class(&self) -> Class {
         match self {
             Error::Locked { .. } => Class::Retry,
+            Error::Remote { fault, .. } => fault.class(),
             Error::NewerFormat { .. }
             | Error::Unsafe { .. }
             | Error::NetworkFileSystem { .. }
@@ -133,6 +146,7 @@ impl Error {
                 path.display()
             ),
             Error::NotStorable { .. } => "nothing was changed; choose another name".to_owned(),
+            Error::Remote { fault, .. } => fault.hint().to_owned(),
             Error::OutcomeUnknown { .. } => "a DEL frees what it may have stored; then ask again".to_owned(),
         }
     }

@@ -18,6 +18,7 @@
 
 mod error;
 pub mod etcd;
+mod fault;
 pub mod file;
 mod inspect;
 mod key;
@@ -29,6 +30,7 @@ use crate::api::{Affinity, HandleId, HostName};
 use crate::net::Cidr;
 
 pub use error::{Class, Error, Verb};
+pub use fault::Fault;
 pub use inspect::{Affinities, Derived, Inspect, Visit};
 pub use key::Key;
 pub use object::{Entry, Object, Settings, Stored};

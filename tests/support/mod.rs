@@ -2,6 +2,7 @@
 
 pub(crate) mod cni;
 pub(crate) mod disk;
+pub(crate) mod etcd;
 pub(crate) mod filled;
 pub(crate) mod fuzzed;
 pub(crate) mod netns;

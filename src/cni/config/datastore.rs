@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use super::section::Section;
 use crate::cni::failure::Failure;
+use crate::datastore::etcd::{EtcdOptions, Password};
 
 /// Where the file store is unless the configuration says otherwise.
 pub const FILE_STORE_PATH: &str = "/var/lib/cni/host-affine";
@@ -73,6 +74,20 @@ impl FileConf {
     #[must_use]
     pub fn at(path: PathBuf) -> Self {
         Self { path, durability: Durability::default(), allow_network_filesystem: false }
+    }
+}
+
+/// How the cluster is reached, with the patience that a person has.
+impl From<&EtcdConf> for EtcdOptions {
+    fn from(conf: &EtcdConf) -> Self {
+        Self {
+            ca_cert_file: conf.ca_cert_file.clone(),
+            cert_file: conf.cert_file.clone(),
+            key_file: conf.key_file.clone(),
+            username: conf.username.clone(),
+            password: conf.password_file.clone().map(Password::File),
+            ..Self::at(conf.endpoints.clone())
+        }
     }
 }
 

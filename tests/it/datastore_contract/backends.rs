@@ -4,8 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use host_affine::datastore::Datastore;
+use host_affine::datastore::etcd::{EtcdOptions, EtcdStore};
 use host_affine::datastore::file::{Access, Durability, FileStore, IfAbsent, Options};
 use host_affine::datastore::memory::Memory;
+
+use crate::support::etcd::Server;
 
 /// A store, as a series of sessions.
 pub(super) trait Backend {
@@ -13,6 +16,11 @@ pub(super) trait Backend {
 
     /// The store, open to be changed.
     fn store(&mut self) -> &mut Self::Store;
+
+    /// A name of a pool such as people seldom choose.
+    fn odd_name(&self) -> &'static str {
+        "a/b ü"
+    }
 
     /// Ends the session and begins another; what is derived may be written out on the way.
     fn reopen(&mut self);
@@ -85,6 +93,36 @@ impl Backend for InFiles {
         if let Between::WriteOut = self.between {
             self.store().write_out().expect("the journal is written out");
         }
+        self.store = None;
+    }
+}
+
+/// A real etcd, which each test has to itself.
+pub(super) struct InEtcd {
+    server: Server,
+    store: Option<EtcdStore>,
+}
+
+impl InEtcd {
+    pub(super) fn new() -> Self {
+        Self { server: Server::start(), store: None }
+    }
+}
+
+impl Backend for InEtcd {
+    type Store = EtcdStore;
+
+    fn store(&mut self) -> &mut EtcdStore {
+        let options = EtcdOptions::at(vec![self.server.url()]);
+        self.store.get_or_insert_with(|| EtcdStore::open(&options).expect("the store opens"))
+    }
+
+    /// Calico's keys escape nothing, so that no name has a `/`.
+    fn odd_name(&self) -> &'static str {
+        "a.b ü"
+    }
+
+    fn reopen(&mut self) {
         self.store = None;
     }
 }

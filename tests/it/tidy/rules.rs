@@ -43,12 +43,15 @@ const IMPURE: [(&str, &[&str]); 9] = [
 ];
 
 /// Crates that have one home, or a few.
-const HOMES: [(&str, &[&str]); 8] = [
+const HOMES: [(&str, &[&str]); 11] = [
     ("clap", &["cli"]),
     ("serde_saphyr", &["cli"]),
-    ("fs2", &["datastore::file::lock"]),
+    ("fs2", &["datastore::file::lock", "datastore::etcd::turn"]),
+    ("ureq", &["datastore::etcd"]),
+    ("rustls", &["datastore::etcd"]),
+    ("base64", &["datastore::etcd::wire"]),
     ("crc32fast", &["datastore::file"]),
-    ("nix", &["datastore::file", "netlink", "host", "logging"]),
+    ("nix", &["datastore::file", "datastore::etcd", "netlink", "host", "logging"]),
     ("rtnetlink", &["netlink"]),
     ("futures_util", &["netlink"]),
     ("tokio", &["netlink"]),
