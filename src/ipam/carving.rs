@@ -30,24 +30,29 @@ use crate::datastore::{
 };
 use crate::net::{Cidr, Family};
 
-/// A commit whose answer was lost: it may have been applied, and may still be on its way.
+/// Commits whose answers were lost: any of them may have been applied, and may still be on its way.
 struct Lost<T> {
-    made: Option<T>,
+    made: Vec<T>,
     look_again: bool,
 }
 
 impl<T> Lost<T> {
     const fn nothing() -> Self {
-        Self { made: None, look_again: false }
+        Self { made: Vec::new(), look_again: false }
     }
 
     /// Takes note of an answer. True: the commit was applied.
     fn applied(&mut self, answer: &Commit, made: impl FnOnce() -> Option<T>) -> bool {
         if *answer == Commit::Unknown {
-            self.made = made().or_else(|| self.made.take());
+            self.made.extend(made());
             self.look_again = true;
         }
         *answer == Commit::Applied
+    }
+
+    /// Whether one of them made this.
+    fn has(&self, is_it: impl FnMut(&T) -> bool) -> bool {
+        self.made.iter().any(is_it)
     }
 
     /// Whether what stands in the way may be this very call's, and nobody has looked since.

@@ -11,10 +11,13 @@ use super::machine::MachineFate;
 use super::owner::{self, Attachment, ValidAttachments, noted};
 use super::policy::Policy;
 use super::{Block, Error, Host, Ipam};
-use crate::api::HandleId;
 use crate::api::calico::{AttributeFields, IpamHandle};
+use crate::api::{Affinity, HandleId};
 use crate::clock::Timestamp;
-use crate::datastore::{Answer, Datastore, Key, Want};
+use crate::datastore::{Answer, BATCH_MAX, Datastore, Key, Want};
+
+/// Blocks of one handle in one batch. Each is a change of the block and one of its affinity, and the handle changes too.
+const BLOCKS_AT_ONCE: usize = (BATCH_MAX - 1) / 2;
 
 /// What was freed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,7 +74,58 @@ impl<D: Datastore> Ipam<D> {
             return Ok(released);
         }
         // Nothing went by the container's own handle: it may be a virtual machine's pod.
-        self.detach(attachment, host, fate, now).await
+        let detached = self.detach(attachment, host, fate, now).await?;
+        if !detached.addresses.is_empty() || self.store.is_one_machine() {
+            return Ok(detached);
+        }
+        self.release_unnamed(handle, host, now, own).await
+    }
+
+    /// Frees what a handle has in this host's blocks, although it does not name them: others write to this store too,
+    /// and may have lost the handle, or never have written it.
+    async fn release_unnamed(
+        &mut self,
+        handle: &HandleId,
+        host: &Host,
+        now: Timestamp,
+        meant: impl Fn(&Allocation<'_>) -> bool,
+    ) -> Result<Released, Error> {
+        let mut attempts = Attempts::default();
+        let owner = Affinity::Host(host.name.clone());
+        loop {
+            let own = self.store.read(&[Want::AffinityCidrs(owner.clone())]).await?.pop();
+            let own = own.map(Answer::cidrs).unwrap_or_default();
+            let mut wants =
+                vec![Want::Settings, Want::Object(Key::Node(host.name.clone())), Want::Held(handle.clone())];
+            wants.extend(own.into_iter().map(|cidr| Want::Object(Key::Block(cidr))));
+            let mut answers = self.store.read(&wants).await?.into_iter();
+            let mut next = || answers.next().expect("an answer for each want");
+            let (settings, node, (stored, _)) = (next().settings(), next().object(), next().held());
+            let policy = Policy::new(settings, node, &host.name, now);
+            let mut draft = Draft::default();
+            draft.rest_on(Key::Handle(handle.clone()), stored.as_ref().map(|entry| entry.revision));
+            draft.load_handle(handle, stored.map(|entry| (entry.revision, entry.into::<IpamHandle>())));
+            let mut released = Released::default();
+            for entry in answers.filter_map(Answer::object) {
+                let Ok((revision, block)) = checked(entry, &policy) else {
+                    // Whether it has an address of this handle cannot be told, and nothing says so.
+                    continue;
+                };
+                let cidr = block.cidr();
+                let block = draft.load_block(revision, block);
+                let freed = free(block, handle, &policy, |allocation| {
+                    meant(allocation) && is_near(&allocation.fields, host, false)
+                });
+                let left = count(block, handle);
+                if !freed.is_empty() {
+                    draft.set_count(handle, cidr, left);
+                }
+                released.addresses.extend(freed);
+            }
+            if self.write(draft, &policy.reserved, &mut attempts).await? == Next::Done {
+                return Ok(released);
+            }
+        }
     }
 
     /// Frees everything that a handle holds.
@@ -96,6 +150,7 @@ impl<D: Datastore> Ipam<D> {
         meant: impl Fn(&Allocation<'_>) -> bool,
     ) -> Result<Released, Error> {
         let mut attempts = Attempts::default();
+        let mut before = Vec::new();
         loop {
             let wants =
                 [Want::Settings, Want::Object(Key::Node(host.name.clone())), Want::Held(handle.clone())];
@@ -109,10 +164,15 @@ impl<D: Datastore> Ipam<D> {
             draft.load_handle(handle, stored.map(|entry| (entry.revision, entry.into::<IpamHandle>())));
             let mut released = Released::default();
             let mut emptied = Vec::new();
+            let mut is_all = true;
             for entry in blocks {
                 let (revision, block) = checked(entry, &policy)?;
                 let cidr = block.cidr();
                 draft.load_block(revision, block);
+                if draft.len() > BLOCKS_AT_ONCE {
+                    is_all = false;
+                    continue;
+                }
                 let ours = |allocation: &Allocation<'_>| {
                     meant(allocation) && is_near(&allocation.fields, host, one_machine)
                 };
@@ -133,7 +193,11 @@ impl<D: Datastore> Ipam<D> {
                 if !changes {
                     self.store.make_durable().await?;
                 }
-                return Ok(released);
+                before.append(&mut released.addresses);
+                if is_all || !changes {
+                    released.addresses = before;
+                    return Ok(released);
+                }
             }
         }
     }

@@ -35,7 +35,7 @@ impl<D: Datastore> Ipam<D> {
         let mut lost = Lost::<IpClaim>::nothing();
         for _ in 0..CAS_ATTEMPTS_MAX {
             let (outcome, batch) = match self.claim_of(&name).await? {
-                Some((_, stored)) if lost.made.as_ref().is_some_and(|made| made.status == stored.status) => {
+                Some((_, stored)) if lost.has(|made| made.status == stored.status) => {
                     return Ok(Outcome::Created(stored));
                 }
                 Some(_) if if_exists == IfExists::Refuse => return Err(CarveError::Exists),

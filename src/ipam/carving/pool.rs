@@ -32,12 +32,7 @@ impl<D: Datastore> Ipam<D> {
             let sources = self.pool_records().await?;
             let stored = sources.iter().find(|source| source.name() == manifest.name());
             let (outcome, batch) = match stored {
-                Some(stored)
-                    if lost
-                        .made
-                        .as_ref()
-                        .is_some_and(|made| made.spec == stored.record.to_manifest().spec) =>
-                {
+                Some(stored) if lost.has(|made| made.spec == stored.record.to_manifest().spec) => {
                     return Ok(Outcome::Created(stored.record.to_manifest()));
                 }
                 Some(_) if if_exists == IfExists::Refuse => return Err(CarveError::Exists),

@@ -18,7 +18,7 @@ impl<D: Datastore> Ipam<D> {
         let mut lost = Lost::<IpAllocation>::nothing();
         for _ in 0..CAS_ATTEMPTS_MAX {
             let Some((revision, stored)) = self.allocation(name).await? else {
-                return lost.made.ok_or(CarveError::Missing);
+                return lost.made.pop().ok_or(CarveError::Missing);
             };
             let status = IpAllocationStatus::of(&stored).unwrap_or_default();
             if let Some(claim) = status.claim_ref {
@@ -53,7 +53,7 @@ impl<D: Datastore> Ipam<D> {
         let mut lost = Lost::<IpClaim>::nothing();
         for _ in 0..CAS_ATTEMPTS_MAX {
             let Some((revision, stored)) = self.claim_of(name).await? else {
-                return lost.made.ok_or(CarveError::Missing);
+                return lost.made.pop().ok_or(CarveError::Missing);
             };
             let retains = stored.spec.reclaim_policy == Some(ReclaimPolicy::Retain);
             let mut batch = Batch::default();

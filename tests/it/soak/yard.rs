@@ -19,7 +19,9 @@ pub(super) const NETWORKS: usize = 2;
 /// The nodes whose names the calls bear.
 const NODES: [&str; 3] = ["n1", "n2", "n3"];
 /// The columns of a line.
-pub(super) const HEADER: &str = "      s      ADD      DEL   killed  refused   others  settings  alive   ADD ms  p99 ms  ADD kB  store kB";
+pub(super) const HEADER: &str = "      s      ADD      DEL   killed  refused   others  settings  alive   ADD ms  p99 ms   / bare  ADD kB  store kB";
+/// ADDs after every round that are compared with as many calls that do nothing.
+const COMPARED: usize = 8;
 
 /// All that the callers share.
 pub(super) struct Yard {
@@ -30,11 +32,13 @@ pub(super) struct Yard {
     tally: Mutex<Tally>,
 }
 
-/// What was done since the start, and how long ADDs took since the last line.
+/// What was done since the start, and how long ADDs took since the last line: amid everything else, and one by one, each
+/// beside a VERSION, which meets the same machine and does nothing.
 #[derive(Debug, Default)]
 struct Tally {
     counts: BTreeMap<&'static str, usize>,
     adds: Vec<Duration>,
+    compared: Vec<f64>,
     peak: u64,
     bytes: u64,
 }
@@ -150,7 +154,9 @@ impl Yard {
 
     /// What a call needs, and the store.
     pub(super) fn weigh(&self, lab: &Lab) {
+        let compared: Vec<f64> = (0..COMPARED).map(|_| self.beside_nothing()).collect();
         let mut tally = self.tally.lock().expect("nobody panicked");
+        tally.compared.extend(compared);
         tally.bytes = bytes_of(&lab.store());
         let (time, file) = (Path::new("/usr/bin/time"), self.scratch.join("peak"));
         if time.is_file() {
@@ -164,17 +170,32 @@ impl Yard {
         }
     }
 
+    /// How many times as long as a VERSION an ADD takes.
+    fn beside_nothing(&self) -> f64 {
+        let timed = |verb: &str| {
+            let call = self.network(0, 0).call(verb, "compared");
+            let began = Instant::now();
+            call.run();
+            began.elapsed().as_secs_f64()
+        };
+        let (bare, add) = (timed("VERSION"), timed("ADD"));
+        self.network(0, 0).del("compared").succeeded();
+        add / bare
+    }
+
     /// A line of the table.
     pub(super) fn line(&self, since: Duration) -> String {
         let mut tally = self.tally.lock().expect("nobody panicked");
         let mut adds = std::mem::take(&mut tally.adds);
         adds.sort();
+        let mut compared = std::mem::take(&mut tally.compared);
+        compared.sort_by(f64::total_cmp);
         let at = |percent: usize| {
             adds.get(adds.len() * percent / 100).map_or(0.0, |took| took.as_secs_f64() * 1e3)
         };
         let count = |kinds: &[&str]| kinds.iter().filter_map(|kind| tally.counts.get(kind)).sum::<usize>();
         format!(
-            "{:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>6} {:>8.2} {:>7.2} {:>7} {:>9}",
+            "{:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9} {:>6} {:>8.2} {:>7.2} {:>8.2} {:>7} {:>9}",
             since.as_secs(),
             count(&["ADD"]),
             count(&["DEL"]),
@@ -185,6 +206,7 @@ impl Yard {
             self.alive.lock().expect("nobody panicked").len(),
             at(50),
             at(99),
+            compared.get(compared.len() / 2).copied().unwrap_or_default(),
             tally.peak,
             tally.bytes / 1024,
         )

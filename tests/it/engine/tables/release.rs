@@ -2,10 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use host_affine::datastore::{Key, run_in_place};
+use host_affine::api::calico::IpamHandle;
+use host_affine::datastore::memory::Memory;
+use host_affine::datastore::{
+    Answer, Batch, Commit, Datastore, Error as StoreError, Key, Object, Want, run_in_place,
+};
+use host_affine::ipam::Ipam;
 use host_affine::net::Family;
 
-use super::super::build::{Ask, any, cidr, configure, container, exactly, host, put_node, reserve};
+use super::super::build::{
+    Ask, addresses, any, at, cidr, configure, container, exactly, host, ip, pool, put_node, put_pool, reserve,
+};
 use super::Net;
 
 /// Row 1.
@@ -198,4 +205,74 @@ fn an_address_reserved_after_it_was_given_stays_and_is_not_given_again() {
     assert_ne!(net.add("a", "y"), address);
     net.refused("a", "z");
     assert!(net.block(cidr("10.0.0.0/31")).is_some());
+}
+
+/// Others write to a store of many machines too, and may have lost a handle.
+#[test]
+fn a_del_frees_an_address_whose_handle_is_gone_or_does_not_name_its_block() {
+    let mut ipam = Ipam::new(OfMany(Memory::new()));
+    put_pool(&mut ipam.store_mut().0, pool("p", "10.0.0.0/29", 29));
+    let add = |ipam: &mut Ipam<OfMany>, host: &str, id: &str| {
+        addresses(&run_in_place(Ask::new(host, id).of(ipam)).expect("an address"))[0].to_string()
+    };
+    let del = |ipam: &mut Ipam<OfMany>, id: &str| {
+        run_in_place(Ask::new("a", id).end(ipam)).expect("a DEL succeeds").addresses
+    };
+    let x = add(&mut ipam, "a", "x");
+    assert_eq!(add(&mut ipam, "b", "y"), "10.0.0.1");
+    let key = Key::Handle(container("x").handle().expect("a handle"));
+    let mut batch = Batch::default();
+    batch.delete(key.clone(), ipam.store_mut().0.revision(&key).expect("it has one"));
+    assert_eq!(ipam.store_mut().0.apply(&batch), Commit::Applied);
+    assert_eq!(del(&mut ipam, "y"), [ip("10.0.0.1"); 0], "another host's");
+    assert_eq!(del(&mut ipam, "x"), [ip(&x)]);
+    assert_eq!(del(&mut ipam, "x"), [ip(&x); 0]);
+
+    let z = add(&mut ipam, "a", "z");
+    let key = Key::Handle(container("z").handle().expect("a handle"));
+    ipam.store_mut().0.plant(key.clone(), IpamHandle::default());
+    assert_eq!(del(&mut ipam, "z"), [ip(&z)]);
+    let blocks = ipam.store_mut().0.entries().filter_map(|entry| match entry.object {
+        Object::Block(block) => Some(block.attributes.len()),
+        _ => None,
+    });
+    assert_eq!(blocks.collect::<Vec<_>>(), [1], "nobody else's");
+}
+
+/// A store that many machines share.
+struct OfMany(Memory);
+
+impl Datastore for OfMany {
+    fn read(&mut self, wants: &[Want]) -> impl Future<Output = Result<Vec<Answer>, StoreError>> {
+        self.0.read(wants)
+    }
+
+    fn commit(&mut self, batch: Batch) -> impl Future<Output = Result<Commit, StoreError>> {
+        self.0.commit(batch)
+    }
+
+    fn is_atomic(&self) -> bool {
+        self.0.is_atomic()
+    }
+
+    fn is_one_machine(&self) -> bool {
+        false
+    }
+}
+
+/// More than one batch has room for.
+#[test]
+fn a_handle_in_three_hundred_blocks_is_released_batch_by_batch() {
+    let mut net = Net::with(&[("p", "10.0.0.0/22", 32)]);
+    configure(net.store(), |spec| spec.max_blocks_per_host = Some(300));
+    let handle = container("x").handle().expect("a handle");
+    for number in 0..300 {
+        let given = net.ask(&Ask::new("a", "x").on(&format!("eth{number}"))).expect("an address");
+        assert_eq!(given.len(), 1);
+    }
+    let released = run_in_place(net.ipam.release_handle(&handle, &host("a"), at(9))).expect("it is released");
+    assert_eq!(released.addresses.len(), 300);
+    let left = net.blocks().len();
+    assert_eq!((left, net.store().revision(&Key::Handle(handle))), (1, None), "a host keeps its last block");
+    assert_eq!(net.audit(), []);
 }
