@@ -8,6 +8,7 @@
 #[path = "../support/choices.rs"]
 mod choices;
 mod cli;
+mod cluster;
 mod conformance;
 mod datastore_contract;
 mod engine;

@@ -3,6 +3,7 @@
 pub(crate) mod cni;
 pub(crate) mod disk;
 pub(crate) mod etcd;
+pub(crate) mod files;
 pub(crate) mod filled;
 pub(crate) mod fuzzed;
 pub(crate) mod netns;

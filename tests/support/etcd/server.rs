@@ -66,20 +66,8 @@ impl Server {
                 .arg(certificates.path("ca.pem"))
                 .arg("--client-cert-auth");
         }
-        let mut process = command.spawn().expect("etcd starts");
-        let mut log = BufReader::new(process.stderr.take().expect("its log"));
-        let mut seen = String::new();
-        let mut line = String::new();
-        while log.read_line(&mut line).expect("the log of etcd") > 0 {
-            seen.push_str(&line);
-            if line.contains("serving client traffic") {
-                // Somebody has to go on reading what it says.
-                std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
-                return Self { process, address, scheme, _folder: folder };
-            }
-            line.clear();
-        }
-        panic!("etcd did not start:\n{seen}");
+        let process = await_ready(command.spawn().expect("etcd starts"));
+        Self { process, address, scheme, _folder: folder }
     }
 
     /// `127.0.0.1:PORT`.
@@ -159,6 +147,23 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// A member that takes requests by when this returns. Its standard error must be a pipe.
+pub(super) fn await_ready(mut process: Child) -> Child {
+    let mut log = BufReader::new(process.stderr.take().expect("its log"));
+    let mut seen = String::new();
+    let mut line = String::new();
+    while log.read_line(&mut line).expect("the log of etcd") > 0 {
+        seen.push_str(&line);
+        if line.contains("ready to serve client requests") {
+            // Somebody has to go on reading what it says.
+            std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
+            return process;
+        }
+        line.clear();
+    }
+    panic!("etcd did not start:\n{seen}");
 }
 
 /// An address on loopback that nobody listens at just now.

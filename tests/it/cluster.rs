@@ -1,0 +1,7 @@
+//! Hosts that share nothing but an etcd: a real one, started by the test, with the built plugin on each.
+
+mod field;
+mod hosts;
+mod limit;
+mod machines;
+mod members;
