@@ -224,8 +224,9 @@ fn parse_url(what: &str, url: &str) -> Result<DatastoreConf, Error> {
     let expected = || Error::Argument {
         what: what.to_owned(),
         found: url.to_owned(),
-        expected: "`file:///DIRECTORY`, `etcd://HOST:PORT[,HOST:PORT…]`, `etcds://HOST:PORT[,…]` or `kubernetes://`"
-            .into(),
+        expected:
+            "`file:///DIRECTORY`, `etcd://HOST:PORT[,HOST:PORT…]`, `etcds://HOST:PORT[,…]` or `kubernetes://`"
+                .into(),
     };
     let (scheme, rest) = url.split_once("://").ok_or_else(expected)?;
     match scheme {
@@ -260,7 +261,8 @@ mod tests {
         assert_eq!(place("etcd://127.0.0.1:2379"), "http://127.0.0.1:2379");
         assert_eq!(place("etcds://a:2379,[fd00::1]:2379/"), "https://a:2379 https://[fd00::1]:2379");
         assert!(place("kubernetes://").contains("`kubernetes`"));
-        for bad in ["file://relative", "/var/lib/x", "redis://x", "", "etcd://", "etcd://a,,b", "etcd://a/b"] {
+        for bad in ["file://relative", "/var/lib/x", "redis://x", "", "etcd://", "etcd://a,,b", "etcd://a/b"]
+        {
             assert!(place(bad).starts_with("`--datastore` is `"), "{bad}: {}", place(bad));
         }
     }

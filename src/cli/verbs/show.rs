@@ -14,9 +14,7 @@ use super::super::error::Error;
 use super::super::render::{self, Align, Format, Table, count, percent, printable};
 use super::super::{Answer, Context, Outcome};
 use crate::datastore::run_in_place;
-use crate::ipam::{
-    AddressReport, BlockUsage, Census, Loan, Loans, PoolUsage, Standing, Usage, owner_key,
-};
+use crate::ipam::{AddressReport, BlockUsage, Census, Loan, Loans, PoolUsage, Standing, Usage, owner_key};
 use crate::net::parse_address;
 use carved::Carving;
 use options::Options;

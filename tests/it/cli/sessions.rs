@@ -69,7 +69,9 @@ fn the_same_is_said_of_a_store_in_etcd() {
 /// What is said whatever the store is. A store in files may not be there yet, and counts its commits by itself; etcd has
 /// two places for options.
 fn on_any_store(said: &str) -> String {
-    let revision = regex::Regex::new(r#"(resourceVersion"?: )"[\d.A-Z]+"|(resourceVersion` is )\d+, now [\d.]+"#).expect("a pattern");
+    let revision =
+        regex::Regex::new(r#"(resourceVersion"?: )"[\d.A-Z]+"|(resourceVersion` is )\d+, now [\d.]+"#)
+            .expect("a pattern");
     let kept = said.lines().filter(|line| !line.starts_with("! note: there is no store at "));
     kept.fold(String::new(), |text, line| text + &revision.replace_all(line, "${1}${2}REVISION") + "\n")
 }

@@ -57,7 +57,9 @@ impl Options {
         });
         let mut notes: Vec<_> = told.collect();
         if !notes.is_empty() {
-            notes.push("hint: `host-affine ipam configure` writes what is in effect to both places".to_owned());
+            notes.push(
+                "hint: `host-affine ipam configure` writes what is in effect to both places".to_owned(),
+            );
         }
         notes
     }

@@ -86,7 +86,8 @@ pub(super) fn encode(
     let text = |value: Option<&[u8]>| {
         value.and_then(|value| std::str::from_utf8(value).ok()).unwrap_or_default().to_owned()
     };
-    let json = serde_json::to_string(&AllocatorConfig::from(&configuration.spec)).expect("words and numbers are JSON");
+    let json = serde_json::to_string(&AllocatorConfig::from(&configuration.spec))
+        .expect("words and numbers are JSON");
     let allocator = keep_unknown(json, &text(allocator), &FIELDS);
     [allocator.into_bytes(), whole(configuration, &text(edited)).into_bytes()]
 }

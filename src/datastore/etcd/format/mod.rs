@@ -21,12 +21,12 @@ pub mod shield;
 
 pub use codec::{decode, encode};
 pub use homes::{Expect, Held, Write, assemble, homes_of, needed_by, revision_of, writes_of};
-pub use origins::origins;
 pub use keys::{
     AFFINITIES, ALLOCATIONS, BLOCKS, CARVED, CLAIMS, HANDLES, HINTS, MACHINES, MACHINES_OF, NODES, OWN,
     POOL_EXTRAS, POOLS, RESERVATIONS, TAKEOVERS, affinities_of, blocks_of, carved_of, collection, hint_key,
     is_of_nobody, key_of, parse_key,
 };
+pub use origins::origins;
 
 #[cfg(test)]
 mod tests;

@@ -68,7 +68,9 @@ fn of_allocator(
         (Some(_), _) => (ALLOCATOR, None),
         (None, Some(counts)) if counts != default => (
             EDITED,
-            Some(format!("Calico's allocator does not go by it, and takes {default} while {ALLOCATOR} is absent")),
+            Some(format!(
+                "Calico's allocator does not go by it, and takes {default} while {ALLOCATOR} is absent"
+            )),
         ),
         (None, Some(_)) => (EDITED, None),
         (None, None) => (DEFAULT, None),
@@ -76,10 +78,7 @@ fn of_allocator(
     OptionOrigin { option, place, note }
 }
 
-fn of_plugin(
-    allocator: Option<VmAddressPersistence>,
-    edited: Option<VmAddressPersistence>,
-) -> OptionOrigin {
+fn of_plugin(allocator: Option<VmAddressPersistence>, edited: Option<VmAddressPersistence>) -> OptionOrigin {
     let takes = |said: &str| {
         Some(format!("Calico's plugin goes by {EDITED} alone, and takes Enabled where that {said}"))
     };
@@ -111,7 +110,12 @@ mod tests {
         let nothing = told(None, None);
         assert!(nothing[..4].iter().all(|told| *told == (DEFAULT, String::new())), "{nothing:?}");
         assert!(nothing[4].1.contains("takes Enabled"), "{nothing:?}");
-        let edited = told(None, Some(r#"{"strictAffinity":true,"autoAllocateBlocks":true,"kubeVirtVMAddressPersistence":"Disabled"}"#));
+        let edited = told(
+            None,
+            Some(
+                r#"{"strictAffinity":true,"autoAllocateBlocks":true,"kubeVirtVMAddressPersistence":"Disabled"}"#,
+            ),
+        );
         assert_eq!(edited[0].0, EDITED);
         assert!(edited[0].1.contains("takes false while /calico/ipam/v2/config is absent"), "{edited:?}");
         assert_eq!(edited[1], (EDITED, String::new()), "the default is the same to both");

@@ -105,7 +105,11 @@ fn what_is_missing_or_left_over_is_found() {
     assert_eq!(look(None, None), []);
     assert_eq!(look(Some(&record), None), unshielded);
     assert_eq!(look(Some(&record), Some(shield::reservation(cidr(), &record, Some(26)))), []);
-    assert_eq!(look(Some(&record), Some(shield::reservation(cidr(), &record, None))), unshielded, "too little");
+    assert_eq!(
+        look(Some(&record), Some(shield::reservation(cidr(), &record, None))),
+        unshielded,
+        "too little"
+    );
     let mut unlabelled = shield::reservation(cidr(), &record, Some(26));
     unlabelled.metadata.labels.clear();
     assert_eq!(look(Some(&record), Some(unlabelled)), unshielded, "somebody may take it away");
