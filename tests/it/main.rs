@@ -12,6 +12,7 @@ mod cluster;
 mod conformance;
 mod datastore_contract;
 mod engine;
+mod etcd;
 mod fuzz;
 mod plugin;
 mod runtimes;
