@@ -29,6 +29,9 @@ use std::{env, fs, io, iter, thread};
 use case::Case;
 use placeholder::Profiles;
 
+use crate::support::cni::skip;
+use crate::support::etcd::{Server, is_installed};
+
 /// Why a case, or a step of it, ends early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Stop {
@@ -65,6 +68,41 @@ fn the_plugin_keeps_every_promise_of_the_conformance_suite() {
     // Not `print!`: the lines are wanted when the test passes, too. They start on a line of their own.
     io::stdout().lock().write_all(format!("\n{}", report.text).as_bytes()).expect("stdout is open");
     assert!(report.clean, "the plugin is not conformant; the cases are named above");
+}
+
+/// Those cases that are about what is held, each with an etcd to itself instead of a directory.
+#[test]
+fn the_plugin_keeps_its_promises_about_what_is_held_on_etcd_too() {
+    if !is_installed() {
+        return skip("etcd is not installed");
+    }
+    let mut cases = case::read_all(&suite().join("cni"));
+    cases.retain(Case::is_of_any_store);
+    assert!(cases.len() > 90, "{}", cases.len());
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let server = Server::start();
+        let profiles = Profiles::read(&suite().join("ipam-host-affine.json")).on_etcd(&server.url());
+        let claim = || cases.get(next.fetch_add(1, Ordering::Relaxed));
+        let run = |case: &Case| {
+            for prefix in ["/calico/", "/host-affine/"] {
+                server.clear(prefix);
+            }
+            let verdict = sandbox::run(case, crate::support::cni::plugin(), &profiles);
+            (case.name.clone(), verdict)
+        };
+        iter::from_fn(claim).map(run).collect::<Vec<_>>()
+    };
+    let verdicts: Vec<_> = thread::scope(|scope| {
+        let workers = [scope.spawn(work), scope.spawn(work)];
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().expect("a worker only returns verdicts"))
+            .collect()
+    });
+    let broken: Vec<_> = verdicts.iter().filter(|(_, verdict)| verdict.is_err()).collect();
+    assert!(broken.is_empty(), "{broken:#?}");
+    assert_eq!(verdicts.len(), cases.len());
 }
 
 #[test]

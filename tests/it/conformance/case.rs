@@ -47,6 +47,11 @@ pub(crate) struct Case {
 }
 
 impl Case {
+    /// Whether it says something about what is held, and nothing about where: a store in a directory is not needed.
+    pub(crate) fn is_of_any_store(&self) -> bool {
+        self.steps.len() > 1 && self.datadir == DataDir::Present && self.files.is_empty() && !self.kills()
+    }
+
     /// Whether some call is killed on the way.
     pub(crate) fn kills(&self) -> bool {
         self.steps.iter().any(|step| step.kill_after_fraction.is_some())
@@ -54,7 +59,7 @@ impl Case {
 }
 
 /// What lies at the place of the store before the first step.
-#[derive(Debug, Default, Clone, Copy, Deserialize)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum DataDir {
     #[default]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use std::{fmt, fs};
 
 use regex::{Captures, Regex};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Stop;
 use super::address::result_ips;
@@ -43,6 +43,15 @@ impl Profiles {
             return Self(BTreeMap::from([("default".to_owned(), section)]));
         }
         Self(sections)
+    }
+
+    /// The same, with an etcd instead of a directory.
+    pub(crate) fn on_etcd(mut self, url: &str) -> Self {
+        for section in self.0.values_mut().filter_map(Value::as_object_mut) {
+            section.remove("dataDir");
+            section.insert("datastore".to_owned(), json!({ "type": "etcdv3", "endpoints": [url] }));
+        }
+        self
     }
 
     fn section(&self, profile: &str) -> Result<&Value, Stop> {
@@ -145,7 +154,6 @@ fn pattern(text: &str) -> Regex {
 }
 
 pub(crate) mod tests {
-    use serde_json::json;
 
     use super::*;
 

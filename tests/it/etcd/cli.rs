@@ -29,16 +29,21 @@ fn what_is_set_is_set_in_both_homes() {
     let Some(store) = Store::in_etcd() else { return };
     let url = store.url();
     assert_eq!(homes(&store), [None, None]);
-    store.run(&["ipam", "configure", "--strictaffinity=true"]).prints(0, "Successfully set StrictAffinity to: true\n");
+    store
+        .run(&["ipam", "configure", "--strictaffinity=true"])
+        .prints(0, "Successfully set StrictAffinity to: true\n");
     assert_eq!(
         homes(&store),
         [
-            Some(json!({ "strict_affinity": true, "auto_allocate_blocks": true, "kubeVirtVMAddressPersistence": "Disabled" })),
+            Some(
+                json!({ "strict_affinity": true, "auto_allocate_blocks": true, "kubeVirtVMAddressPersistence": "Disabled" })
+            ),
             Some(json!({ "strictAffinity": true, "kubeVirtVMAddressPersistence": "Disabled" })),
         ],
         "{url}"
     );
-    let spec = json!({ "maxBlocksPerHost": 4, "ipCooldownSeconds": 30, "kubeVirtVMAddressPersistence": "Enabled" });
+    let spec =
+        json!({ "maxBlocksPerHost": 4, "ipCooldownSeconds": 30, "kubeVirtVMAddressPersistence": "Enabled" });
     store.apply("IPAMConfiguration", "default", &spec).exits(0);
     let allocator = value_at(&store, ALLOCATOR).expect("it is there");
     assert_eq!((&allocator["maxBlocksPerHost"], &allocator["ipCooldownSeconds"]), (&json!(4), &json!(30)));
@@ -58,13 +63,24 @@ fn what_is_set_is_set_in_both_homes() {
 fn homes_that_disagree_are_told_and_brought_into_step() {
     let Some(store) = Store::in_etcd() else { return };
     // `calicoctl apply` of an IPAMConfiguration, which Calico's allocator does not see.
-    let edited = resource("IPAMConfiguration", "default", &json!({ "strictAffinity": true, "futureField": 7 }));
+    let edited =
+        resource("IPAMConfiguration", "default", &json!({ "strictAffinity": true, "futureField": 7 }));
     store.etcd().put(EDITED, &edited.to_string());
     let told = shown(&store);
-    assert!(told.exits(0).err.contains("note: strictAffinity: Calico's allocator does not go by it"), "{told:?}");
-    assert!(told.out.contains("| StrictAffinity               | true     | false    | IPAMConfiguration `default` |"), "{told:?}");
+    assert!(
+        told.exits(0).err.contains("note: strictAffinity: Calico's allocator does not go by it"),
+        "{told:?}"
+    );
+    assert!(
+        told.out
+            .contains("| StrictAffinity               | true     | false    | IPAMConfiguration `default` |"),
+        "{told:?}"
+    );
     let document = store.run(&["ipam", "show", "--show-configuration", "-o", "json"]).json();
-    assert_eq!(document["configurationFrom"]["maxBlocksPerHost"], json!({ "place": "default", "note": null }));
+    assert_eq!(
+        document["configurationFrom"]["maxBlocksPerHost"],
+        json!({ "place": "default", "note": null })
+    );
     // Nothing changes in what is in effect, and both say so afterwards.
     store.run(&["ipam", "configure", "--strictaffinity=true"]).exits(0);
     let [allocator, edited] = homes(&store);
@@ -73,12 +89,20 @@ fn homes_that_disagree_are_told_and_brought_into_step() {
     // `calicoctl ipam configure` turns it off, where the plugin's own resource still says that it is on.
     store.etcd().put(ALLOCATOR, r#"{"auto_allocate_blocks":true,"futureField":1}"#);
     let told = shown(&store);
-    assert!(told.err.contains("IPAMConfiguration `default` says true, which Calico's allocator does not go by"), "{told:?}");
+    assert!(
+        told.err.contains("IPAMConfiguration `default` says true, which Calico's allocator does not go by"),
+        "{told:?}"
+    );
     assert!(told.out.contains("| StrictAffinity               | false "), "{told:?}");
     let document = store.run(&["get", "ipamconfiguration", "default", "-o", "json"]).json();
     store.run_with(&["apply", "-f", "-"], &document.to_string()).exits(0);
     let [allocator, edited] = homes(&store);
-    assert_eq!(allocator, Some(json!({ "auto_allocate_blocks": true, "futureField": 1, "kubeVirtVMAddressPersistence": "Disabled" })));
+    assert_eq!(
+        allocator,
+        Some(
+            json!({ "auto_allocate_blocks": true, "futureField": 1, "kubeVirtVMAddressPersistence": "Disabled" })
+        )
+    );
     assert_eq!(edited.expect("it is there")["strictAffinity"], false);
     assert_eq!(shown(&store).err, "");
 }
@@ -113,9 +137,16 @@ fn carved() -> Option<Store> {
 fn calicos_allocator_is_kept_off_what_people_carve() {
     let Some(store) = carved() else { return };
     let shield = value_at(&store, SHIELD).expect("it goes with what was carved");
-    assert_eq!(shield["spec"]["reservedCIDRs"], json!(["10.9.0.0/26"]), "no block that overlaps it is claimed");
+    assert_eq!(
+        shield["spec"]["reservedCIDRs"],
+        json!(["10.9.0.0/26"]),
+        "no block that overlaps it is claimed"
+    );
     assert_eq!(shield["metadata"]["labels"], json!({ "host-affine/carved": "true" }));
-    assert_eq!((&shield["kind"], &shield["apiVersion"]), (&json!("IPReservation"), &json!("projectcalico.org/v3")));
+    assert_eq!(
+        (&shield["kind"], &shield["apiVersion"]),
+        (&json!("IPReservation"), &json!("projectcalico.org/v3"))
+    );
     // People's own reservations are listed, and counted once.
     store.apply("IPReservation", "gw", &json!({ "reservedCIDRs": ["10.9.1.1"] })).exits(0);
     store.run(&["get", "ipreservations", "-o", "name"]).prints(0, "ipreservation.projectcalico.org/gw\n");
@@ -170,10 +201,18 @@ fn a_block_of_calicos_over_a_carved_network_does_not_go_unnoticed() {
         "sequenceNumber": 5, "sequenceNumberForAllocation": { "0": 4 }, "deleted": false,
     });
     store.etcd().put("/calico/ipam/v2/assignment/ipv4/block/10.9.0.0-26", &block.to_string());
-    store.etcd().put("/calico/ipam/v2/host/calico/ipv4/block/10.9.0.0-26", r#"{"state":"confirmed","deleted":false}"#);
-    store.etcd().put("/calico/ipam/v2/handle/k8s-pod-network.1", r#"{"block":{"10.9.0.0/26":1},"deleted":false}"#);
+    store.etcd().put(
+        "/calico/ipam/v2/host/calico/ipv4/block/10.9.0.0-26",
+        r#"{"state":"confirmed","deleted":false}"#,
+    );
+    store
+        .etcd()
+        .put("/calico/ipam/v2/handle/k8s-pod-network.1", r#"{"block":{"10.9.0.0/26":1},"deleted":false}"#);
     let checked = store.run(&["ipam", "check"]);
-    assert!(checked.exits(1).out.contains("10.9.0.0/26") && checked.out.contains("10.9.0.16/28"), "{checked:?}");
+    assert!(
+        checked.exits(1).out.contains("10.9.0.0/26") && checked.out.contains("10.9.0.16/28"),
+        "{checked:?}"
+    );
 }
 
 #[test]
@@ -189,9 +228,11 @@ fn calicos_variables_name_the_store() {
     let (url, endpoint, dead) = (store.url(), store.etcd().url(), "http://127.0.0.1:1");
     pools(&[("HOST_AFFINE_DATASTORE", &url), ("ETCD_ENDPOINTS", dead)]).prints(0, listed);
     pools(&[("ETCD_ENDPOINTS", &endpoint)]).prints(0, listed);
-    pools(&[("DATASTORE_TYPE", "etcdv3"), ("ETCD_ENDPOINTS", &format!("{dead},{endpoint}"))]).prints(0, listed);
+    pools(&[("DATASTORE_TYPE", "etcdv3"), ("ETCD_ENDPOINTS", &format!("{dead},{endpoint}"))])
+        .prints(0, listed);
     pools(&[("CALICO_ETCD_ENDPOINTS", &endpoint), ("ETCD_ENDPOINTS", dead)]).prints(0, listed);
-    let other = [("HOST_AFFINE_DATASTORE", ""), ("DATASTORE_TYPE", "kubernetes"), ("ETCD_ENDPOINTS", &*endpoint)];
+    let other =
+        [("HOST_AFFINE_DATASTORE", ""), ("DATASTORE_TYPE", "kubernetes"), ("ETCD_ENDPOINTS", &*endpoint)];
     let file = pools(&other);
     assert!(!file.out.contains("pods"), "that is for Calico's programs alone: {file:?}");
     let conf = store.file("net.conf", &json!({

@@ -109,7 +109,10 @@ fn people_see_the_cluster_and_change_it_without_a_loss() {
     assert!(shown["metadata"]["resourceVersion"].is_string(), "{shown}");
     store.run(&["patch", "ippool", "pods-v4", "-p", r#"{"spec":{"disabled":true}}"#]).exits(0);
     let text = value_at(&store, pool);
-    assert!(text.contains(r#""futureField":{"digits":0.10}"#) && text.contains(r#""disabled":true"#), "{text}");
+    assert!(
+        text.contains(r#""futureField":{"digits":0.10}"#) && text.contains(r#""disabled":true"#),
+        "{text}"
+    );
     assert!(!text.contains("resourceVersion"), "{text}");
     let mut after = json_at(&store, pool);
     after["spec"].as_object_mut().expect("a specification").remove("disabled");
@@ -142,7 +145,10 @@ fn what_cannot_be_read_is_named_and_stops_nobody_else() {
     }
     store.add("ours", &store.network("worker-1", &json!([])));
     let shown = store.run(&["get", "ippools", "-o", "name"]);
-    assert_eq!(shown.out, "ippool.projectcalico.org/pods-v4\nippool.projectcalico.org/pods-v6\n", "{shown:?}");
+    assert_eq!(
+        shown.out, "ippool.projectcalico.org/pods-v4\nippool.projectcalico.org/pods-v6\n",
+        "{shown:?}"
+    );
     let checked = store.run(&["ipam", "check"]);
     checked.exits(1);
     for (key, _) in damaged {
