@@ -46,12 +46,35 @@ pub enum Derived {
         /// The block.
         block: Cidr,
     },
+    /// Nothing keeps the allocator of others who share the store off a network that is carved out for people.
+    #[error("carved network {carved} has no IPReservation of its own that keeps Calico's allocator off it")]
+    Unshielded {
+        /// The network.
+        carved: Cidr,
+    },
+    /// Others who share the store are kept off a network that nobody has carved out any more.
+    #[error("IPReservation `{}` is left of a carved network that is gone", .name.escape_debug())]
+    StrayShield {
+        /// The reservation.
+        name: String,
+    },
     /// A file as a whole is missing, or is not the one that belongs to the rest. Nobody believes it; it is made anew.
     #[error("the file `{file}` is missing or altered; it is derived, and not used")]
     Unusable {
         /// The file.
         file: String,
     },
+}
+
+/// Where the value of an option comes from, in a store that has several places for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OptionOrigin {
+    /// The option, as `IPAMConfiguration` calls it.
+    pub option: &'static str,
+    /// The place that counts.
+    pub place: &'static str,
+    /// What another place says, or how other programs that share the store read it, where that is not the same.
+    pub note: Option<String>,
 }
 
 /// A store that can be looked through although some of it is damaged.
@@ -98,6 +121,11 @@ pub trait Inspect: Datastore {
 
     /// What is derived from objects and does not agree with them. A store that derives nothing finds nothing.
     fn derived(&mut self) -> impl Future<Output = Result<Vec<Derived>, Error>> {
+        std::future::ready(Ok(Vec::new()))
+    }
+
+    /// Where the options come from. A store that has one place for them has nothing to tell.
+    fn option_origins(&mut self) -> impl Future<Output = Result<Vec<OptionOrigin>, Error>> {
         std::future::ready(Ok(Vec::new()))
     }
 

@@ -31,7 +31,7 @@ use crate::net::Cidr;
 
 pub use error::{Class, Error, Verb};
 pub use fault::Fault;
-pub use inspect::{Affinities, Derived, Inspect, Visit};
+pub use inspect::{Affinities, Derived, Inspect, OptionOrigin, Visit};
 pub use key::Key;
 pub use object::{Entry, Object, Settings, Stored};
 pub use own::{
@@ -65,6 +65,13 @@ pub trait Datastore {
     fn back_off(&mut self, attempt: u32) -> impl Future<Output = ()> {
         let _ = attempt;
         std::future::ready(())
+    }
+
+    /// Whether an object that is to stay as it was just read must be written all the same: it stands in several places,
+    /// for several readers, and these do not agree.
+    fn is_out_of_step(&self, key: &Key) -> bool {
+        let _ = key;
+        false
     }
 
     /// Whether a batch is applied all or nothing.

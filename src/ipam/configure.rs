@@ -55,7 +55,7 @@ impl<D: Datastore> Ipam<D> {
             new.spec.kube_virt_vm_address_persistence.get_or_insert(before.vm_address_persistence);
             validate::check_ipam_configuration(&new.spec).map_err(ConfigureError::Invalid)?;
             let after = Config::effective(Some(&new));
-            if old.as_ref() == Some(&new) {
+            if old.as_ref() == Some(&new) && !self.store.is_out_of_step(&Key::Configuration) {
                 return Ok(Configuration { before, after });
             }
             let mut batch = Batch::default();

@@ -117,8 +117,10 @@ impl<D: Datastore> Ipam<D> {
             let mut answers = self.store.read(&wants).await.map_err(Error::from)?.into_iter();
             let stored = answers.next().and_then(Answer::object);
             let settings = answers.next().map(Answer::settings).unwrap_or_default();
-            let Edit::Put(object) = decide(stored.as_ref()).map_err(EditError::Declined)? else {
-                return Ok(stored);
+            let object = match (decide(stored.as_ref()).map_err(EditError::Declined)?, &stored) {
+                (Edit::Put(object), _) => object,
+                (_, Some(entry)) if self.store.is_out_of_step(key) => entry.object.clone(),
+                _ => return Ok(stored),
             };
             let mut batch = Batch::default();
             if let Object::Pool(pool) = &object {

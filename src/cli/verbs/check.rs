@@ -141,7 +141,10 @@ fn lost(
 ) -> Result<Vec<AddressFact>, Error> {
     let lost = survey.derived.iter().filter_map(|derived| match derived {
         Derived::LostHandle { handle, block } => Some((handle.as_str(), *block)),
-        Derived::StrayHandle { .. } | Derived::Unusable { .. } => None,
+        Derived::StrayHandle { .. }
+        | Derived::Unshielded { .. }
+        | Derived::StrayShield { .. }
+        | Derived::Unusable { .. } => None,
     });
     let lost: BTreeSet<(&str, Cidr)> = lost.collect();
     if lost.is_empty() {
@@ -242,6 +245,8 @@ fn of_derived(derived: &Derived, facts: &[AddressFact]) -> Vec<Problem> {
             facts.iter().filter(is_of).map(lost).collect()
         }
         Derived::StrayHandle { .. } => vec![Problem::new("strayHandle", derived.to_string())],
+        Derived::Unshielded { .. } => vec![Problem::new("unshielded", derived.to_string())],
+        Derived::StrayShield { .. } => vec![Problem::new("strayShield", derived.to_string())],
         Derived::Unusable { .. } => vec![Problem::new("unusable", derived.to_string())],
     }
 }

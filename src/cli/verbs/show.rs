@@ -1,6 +1,7 @@
 //! `ipam show`: how much of each pool is in use, and by whom.
 
 mod carved;
+mod options;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,13 +13,13 @@ use super::super::args::Show;
 use super::super::error::Error;
 use super::super::render::{self, Align, Format, Table, count, percent, printable};
 use super::super::{Answer, Context, Outcome};
-use super::configure::properties;
 use crate::datastore::run_in_place;
-use crate::ipam::{
-    AddressReport, BlockUsage, Census, Config, Loan, Loans, PoolUsage, Standing, Usage, owner_key,
-};
+use crate::ipam::{AddressReport, BlockUsage, Census, Loan, Loans, PoolUsage, Standing, Usage, owner_key};
 use crate::net::parse_address;
 use carved::Carving;
+use options::Options;
+
+pub(super) use options::config_value;
 
 /// Serves it.
 pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Show) -> Result<Answer, Error> {
@@ -48,7 +49,7 @@ struct Seen {
     /// What was carved out of pools for something other than blocks.
     carved: Vec<Carving>,
     loans: Option<Loans>,
-    config: Option<Config>,
+    options: Option<Options>,
 }
 
 fn show_store(context: &mut Context<'_>, args: &Show) -> Result<Answer, Error> {
@@ -65,7 +66,7 @@ fn show_store(context: &mut Context<'_>, args: &Show) -> Result<Answer, Error> {
         seen.loans = Some(run_in_place(ipam.loans())?);
     }
     if args.configuration {
-        seen.config = Some(run_in_place(ipam.config())?);
+        seen.options = Some(Options::read(&mut ipam)?);
     }
     drop(ipam);
     let data = match context.format {
@@ -76,6 +77,7 @@ fn show_store(context: &mut Context<'_>, args: &Show) -> Result<Answer, Error> {
     let damage = seen.damage();
     let notes =
         note.into_iter().chain(seen.usage.iter().flat_map(carved::obstacles)).chain(warnings(&damage));
+    let notes = notes.chain(seen.options.iter().flat_map(Options::notes));
     Ok(Answer::with_notes(data, notes))
 }
 
@@ -108,8 +110,8 @@ impl Seen {
             .as_ref()
             .map(|census| usage_table(&census.usage, with_blocks.then_some(&self.carved)).boxed());
         let loans = self.loans.as_ref().map(loans_table);
-        let config = self.config.as_ref().map(config_table);
-        [usage, loans, config].into_iter().flatten().collect()
+        let options = self.options.as_ref().map(Options::table);
+        [usage, loans, options].into_iter().flatten().collect()
     }
 
     fn value(&self, with_blocks: bool) -> Value {
@@ -130,8 +132,8 @@ impl Seen {
             value.insert("borrowed".into(), loans.loans.iter().map(loan_value).collect());
             value.insert("withoutHost".into(), count(loans.without_host.into()));
         }
-        if let Some(config) = &self.config {
-            value.insert("configuration".into(), config_value(config));
+        if let Some(options) = &self.options {
+            options.add_to(&mut value);
         }
         let damage = self.damage();
         if !damage.is_empty() {
@@ -281,28 +283,6 @@ fn allocated_to(active: &BTreeMap<String, String>) -> (String, String) {
         (None, None, Some(kind)) => (kind.to_owned(), String::new()),
         (None, None, None) => (String::new(), String::new()),
     }
-}
-
-fn config_table(config: &Config) -> String {
-    let headers = ["PROPERTY", "VALUE", "DEFAULT"];
-    let mut table = Table::new(headers.map(|header| (header, Align::Left)));
-    for ((property, value), (_, default)) in
-        properties(config).into_iter().zip(properties(&Config::effective(None)))
-    {
-        table.row([property.to_owned(), value, default]);
-    }
-    table.boxed()
-}
-
-/// The options in effect, as a document.
-pub(super) fn config_value(config: &Config) -> Value {
-    json!({
-        "strictAffinity": config.affinity_rule == crate::ipam::AffinityRule::Strict,
-        "autoAllocateBlocks": config.auto_allocate_blocks,
-        "maxBlocksPerHost": config.max_blocks_per_host,
-        "kubeVirtVMAddressPersistence": config.vm_address_persistence,
-        "ipCooldownSeconds": config.cooldown.as_secs(),
-    })
 }
 
 fn show_address(context: &Context<'_>, address: IpAddr) -> Result<Answer, Error> {

@@ -4,7 +4,7 @@ use super::fetch::Fetch;
 use super::floor;
 use super::format::{
     AFFINITIES, BLOCKS, HANDLES, NODES, POOLS, RESERVATIONS, TAKEOVERS, affinities_of, blocks_of, collection,
-    homes_of,
+    homes_of, shield,
 };
 use super::room;
 use super::view::{Listed, View, readable};
@@ -129,7 +129,10 @@ fn settings_of(view: &View) -> Result<Settings, Error> {
     Ok(Settings {
         configuration: configuration.map(|entry| (entry.revision, entry.into())),
         pools: of(list(POOLS)),
-        reservations: of(list(RESERVATIONS)),
+        reservations: of(list(RESERVATIONS))
+            .into_iter()
+            .filter(|(_, kept)| !shield::is_shield(kept))
+            .collect(),
         takeovers: of(list(TAKEOVERS)),
         sequence_floor: floor::highest(view),
     })

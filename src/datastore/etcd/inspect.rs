@@ -2,12 +2,12 @@
 
 use super::fetch::Fetch;
 use super::format::{
-    AFFINITIES, ALLOCATIONS, CARVED, CLAIMS, HANDLES, MACHINES, MACHINES_OF, NODES, POOL_EXTRAS, POOLS,
-    RESERVATIONS, TAKEOVERS, homes_of, key_of,
+    AFFINITIES, ALLOCATIONS, BLOCKS, CARVED, CLAIMS, HANDLES, MACHINES, MACHINES_OF, NODES, POOL_EXTRAS,
+    POOLS, RESERVATIONS, TAKEOVERS, homes_of, key_of, origins,
 };
 use super::view::Listed;
-use super::{EtcdStore, room};
-use crate::datastore::{Affinities, Error, Inspect, Key, Visit};
+use super::{EtcdStore, room, upkeep};
+use crate::datastore::{Affinities, Derived, Error, Inspect, Key, OptionOrigin, Visit};
 use crate::net::{Cidr, Family};
 
 /// How many blocks are read at once.
@@ -80,8 +80,33 @@ impl Inspect for EtcdStore {
             self.forget();
             self.fetch(&[Fetch::Prefix(prefix.to_owned())])?;
             errors.extend(self.view.under(prefix).into_iter().filter_map(|(_, entry)| entry.err()));
+            errors.extend(upkeep::strangers(&self.view, prefix));
+        }
+        for prefix in AFFINITIES.into_iter().chain([BLOCKS]) {
+            self.forget();
+            self.fetch(&[Fetch::Prefix(prefix.to_owned())])?;
+            errors.extend(upkeep::strangers(&self.view, prefix));
         }
         self.forget();
         Ok(errors)
+    }
+
+    async fn derived(&mut self) -> Result<Vec<Derived>, Error> {
+        self.shields_amiss()
+    }
+
+    async fn rebuild(&mut self) -> Result<Vec<String>, Error> {
+        self.mend_shields().await
+    }
+
+    async fn option_origins(&mut self) -> Result<Vec<OptionOrigin>, Error> {
+        self.forget();
+        let homes = homes_of(&Key::Configuration);
+        self.fetch(&homes.iter().cloned().map(Fetch::Point).collect::<Vec<_>>())?;
+        let [allocator, edited] =
+            [0, 1].map(|at| homes.get(at).and_then(|home| self.view.held(home)).map(|held| held.value));
+        let origins = origins(allocator, edited);
+        self.forget();
+        origins
     }
 }

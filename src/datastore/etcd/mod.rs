@@ -27,6 +27,7 @@ mod refusal;
 mod room;
 mod tls;
 mod turn;
+mod upkeep;
 mod view;
 mod wire;
 
@@ -201,6 +202,10 @@ impl Datastore for EtcdStore {
         self.forget();
         let doubled = attempt.saturating_sub(1).min(BACK_OFF_DOUBLED_MAX);
         self.gateway.deadline().pause(BACK_OFF * (1 << doubled));
+    }
+
+    fn is_out_of_step(&self, key: &Key) -> bool {
+        *key == Key::Configuration && self.homes_disagree()
     }
 
     fn is_atomic(&self) -> bool {

@@ -112,6 +112,13 @@ impl View {
         assemble(key, &homes)
     }
 
+    /// The keys with a prefix at which something stands, as they are.
+    pub(super) fn keys_under<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
+        let there =
+            self.keys.range(prefix.to_owned()..).take_while(move |(text, _)| text.starts_with(prefix));
+        there.filter(|(_, stands)| stands.is_some()).map(|(text, _)| text.as_str())
+    }
+
     /// The objects with a prefix, each as it can be read, in the order of their keys. Keys that are not ours are left out.
     pub(super) fn under<'a>(&'a self, prefix: &'a str) -> Vec<(Key, Result<Entry, Error>)> {
         let there = self.keys.range(prefix.to_owned()..).take_while(|(text, _)| text.starts_with(prefix));

@@ -289,6 +289,8 @@ impl FileStore {
                 let holds = self.block_uncached(*block)?.is_some_and(|block| is_owner(&block));
                 Ok(!holds && self.leads(hash, *block)?)
             }
+            // Nobody else takes addresses here.
+            Derived::Unshielded { .. } | Derived::StrayShield { .. } => Ok(false),
         }
     }
 

@@ -22,6 +22,7 @@ impl FileStore {
         let is_of_index = |found: &Derived| match found {
             Derived::LostHandle { .. } | Derived::StrayHandle { .. } => true,
             Derived::Unusable { file } => file == INDEX,
+            Derived::Unshielded { .. } | Derived::StrayShield { .. } => false,
         };
         let is_due = found.iter().any(is_of_index);
         if is_due {

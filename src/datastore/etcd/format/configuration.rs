@@ -20,17 +20,17 @@ use crate::datastore::{Error, Key, Revision};
 
 /// The first home. An absent field is false or 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct AllocatorConfig {
+pub(super) struct AllocatorConfig {
     #[serde(default, skip_serializing_if = "is_zero")]
-    strict_affinity: bool,
+    pub(super) strict_affinity: bool,
     #[serde(default, skip_serializing_if = "is_zero")]
-    auto_allocate_blocks: bool,
+    pub(super) auto_allocate_blocks: bool,
     #[serde(default, skip_serializing_if = "is_zero", rename = "maxBlocksPerHost")]
-    max_blocks_per_host: u32,
+    pub(super) max_blocks_per_host: u32,
     #[serde(default, skip_serializing_if = "Option::is_none", rename = "kubeVirtVMAddressPersistence")]
-    kube_virt_vm_address_persistence: Option<VmAddressPersistence>,
+    pub(super) kube_virt_vm_address_persistence: Option<VmAddressPersistence>,
     #[serde(default, skip_serializing_if = "is_zero", rename = "ipCooldownSeconds")]
-    ip_cooldown_seconds: u32,
+    pub(super) ip_cooldown_seconds: u32,
 }
 
 const FIELDS: [&str; 5] = [
@@ -86,17 +86,33 @@ pub(super) fn encode(
     let text = |value: Option<&[u8]>| {
         value.and_then(|value| std::str::from_utf8(value).ok()).unwrap_or_default().to_owned()
     };
-    let spec = &configuration.spec;
-    let config = AllocatorConfig {
-        strict_affinity: spec.strict_affinity.unwrap_or(false),
-        auto_allocate_blocks: spec.auto_allocate_blocks.unwrap_or(true),
-        max_blocks_per_host: spec.max_blocks_per_host.unwrap_or(0),
-        kube_virt_vm_address_persistence: spec.kube_virt_vm_address_persistence,
-        ip_cooldown_seconds: spec.ip_cooldown_seconds.unwrap_or(0),
-    };
-    let json = serde_json::to_string(&config).expect("words and numbers are JSON");
+    let json = serde_json::to_string(&AllocatorConfig::from(&configuration.spec))
+        .expect("words and numbers are JSON");
     let allocator = keep_unknown(json, &text(allocator), &FIELDS);
     [allocator.into_bytes(), whole(configuration, &text(edited)).into_bytes()]
+}
+
+impl From<&IpamConfigurationSpec> for AllocatorConfig {
+    fn from(spec: &IpamConfigurationSpec) -> Self {
+        Self {
+            strict_affinity: spec.strict_affinity.unwrap_or(false),
+            auto_allocate_blocks: spec.auto_allocate_blocks.unwrap_or(true),
+            max_blocks_per_host: spec.max_blocks_per_host.unwrap_or(0),
+            kube_virt_vm_address_persistence: spec.kube_virt_vm_address_persistence,
+            ip_cooldown_seconds: spec.ip_cooldown_seconds.unwrap_or(0),
+        }
+    }
+}
+
+/// Whether both homes say the same, so that Calico sees what we see. True where there is nothing, and where something
+/// cannot be read.
+#[must_use]
+pub fn is_in_step(allocator: Option<&[u8]>, edited: Option<&[u8]>) -> bool {
+    let Ok(Some(configuration)) = decode(allocator, edited, Revision(0)) else { return true };
+    let allocator = allocator.and_then(|value| allocator_config(value).ok());
+    let edited = edited.and_then(|value| edited_config(value, Revision(0)).ok());
+    allocator == Some(AllocatorConfig::from(&configuration.spec))
+        && edited.is_some_and(|edited| edited.spec == configuration.spec)
 }
 
 fn prevail<T: PartialEq + Clone>(edited: &mut Option<T>, allocator: T, default: T) {
@@ -105,7 +121,7 @@ fn prevail<T: PartialEq + Clone>(edited: &mut Option<T>, allocator: T, default: 
     }
 }
 
-fn allocator_config(value: &[u8]) -> Result<AllocatorConfig, Error> {
+pub(super) fn allocator_config(value: &[u8]) -> Result<AllocatorConfig, Error> {
     let value = if value.is_empty() { b"{}" } else { value };
     serde_json::from_slice(value).map_err(|error| Error::Damaged {
         path: ALLOCATOR_CONFIG.into(),
@@ -113,7 +129,7 @@ fn allocator_config(value: &[u8]) -> Result<AllocatorConfig, Error> {
     })
 }
 
-fn edited_config(value: &[u8], revision: Revision) -> Result<IpamConfiguration, Error> {
+pub(super) fn edited_config(value: &[u8], revision: Revision) -> Result<IpamConfiguration, Error> {
     let key = Key::Configuration;
     let text = std::str::from_utf8(value).map_err(|_| damaged(&key, "it is not UTF-8 text".to_owned()))?;
     resource(&key, text, "default", revision)

@@ -16,6 +16,7 @@ mod homes;
 mod json;
 mod keys;
 mod mend;
+mod origins;
 pub mod shield;
 
 pub use codec::{decode, encode};
@@ -25,6 +26,7 @@ pub use keys::{
     POOL_EXTRAS, POOLS, RESERVATIONS, TAKEOVERS, affinities_of, blocks_of, carved_of, collection, hint_key,
     is_of_nobody, key_of, parse_key,
 };
+pub use origins::origins;
 
 #[cfg(test)]
 mod tests;

@@ -9,8 +9,10 @@
 //! network for carved and reserved. Calico ignores reservations when it is asked for a certain address, so an overlap
 //! is possible, and `ipam check` names it.
 
-use crate::api::calico::{IpReservation, IpReservationSpec};
-use crate::datastore::{Carved, CarvedFor};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::api::calico::{IpPool, IpReservation, IpReservationSpec};
+use crate::datastore::{Carved, CarvedFor, Derived};
 use crate::net::Cidr;
 
 /// How the names of these reservations begin. The network's name follows.
@@ -62,4 +64,28 @@ pub fn reservation(cidr: Cidr, carved: &Carved, block_prefix: Option<u8>) -> IpR
     );
     reservation.metadata.annotations.insert(ANNOTATION.to_owned(), reason);
     reservation
+}
+
+/// Where carved networks and these reservations do not agree: one that is missing, or reserves something else, and one
+/// that is left over.
+#[must_use]
+pub fn amiss(
+    carved: &BTreeMap<Cidr, Carved>,
+    pools: &[IpPool],
+    reservations: &BTreeMap<String, IpReservation>,
+) -> Vec<Derived> {
+    let mut names = BTreeSet::new();
+    let mut found = Vec::new();
+    for (&cidr, carved) in carved.iter().filter(|(_, carved)| is_needed(&carved.owner)) {
+        let pool = pools.iter().find(|pool| pool.name() == carved.pool);
+        let wanted = reservation(cidr, carved, pool.map(|pool| pool.spec.block_prefix()));
+        let stands = reservations.get(wanted.name()).filter(|stands| is_shield(stands));
+        if stands.is_none_or(|stands| stands.spec.reserved_cidrs != wanted.spec.reserved_cidrs) {
+            found.push(Derived::Unshielded { carved: cidr });
+        }
+        names.insert(name_of(cidr));
+    }
+    let left = reservations.values().filter(|stands| is_shield(stands) && !names.contains(stands.name()));
+    found.extend(left.map(|stands| Derived::StrayShield { name: stands.name().to_owned() }));
+    found
 }

@@ -115,13 +115,13 @@ fn writes(
     Some(writes.into_iter().map(|write| (write.expect, write.put.map(text))).collect())
 }
 
-fn configuration(spec: IpamConfigurationSpec) -> Object {
+fn object(spec: IpamConfigurationSpec) -> Object {
     IpamConfiguration::new("default", spec).into()
 }
 
 #[test]
 fn both_homes_are_written_together_and_keep_what_others_put_there() {
-    let new = || configuration(IpamConfigurationSpec { strict_affinity: Some(true), ..Default::default() });
+    let new = || object(IpamConfigurationSpec { strict_affinity: Some(true), ..Default::default() });
     let create = |_| Change::Create(new());
     let created = writes(create, None, None).expect("nothing is there");
     let resource = r#"{"apiVersion":"projectcalico.org/v3","kind":"IPAMConfiguration","metadata":{"name":"default"},"spec":{"strictAffinity":true}}"#;
@@ -164,12 +164,32 @@ fn what_is_written_reads_the_same() {
             ..Default::default()
         },
     ] {
-        let change = Change::Create(configuration(spec.clone()));
+        let change = Change::Create(object(spec.clone()));
         let puts = writes(|_| change, None, None).expect("nothing is there");
         let value = |at: usize| puts[at].1.as_deref().expect("put");
         let homes = [Some(held(value(0), 3)), Some(held(value(1), 3))];
         let read: IpamConfiguration =
             assemble(&Key::Configuration, &homes).expect("read").expect("there").into();
         assert_eq!(read.spec, spec);
+    }
+}
+
+#[test]
+fn homes_that_say_the_same_are_in_step() {
+    let in_step = |allocator: Option<&str>, spec: Option<&str>| {
+        let resource = spec.map(edited);
+        configuration::is_in_step(allocator.map(str::as_bytes), resource.as_deref().map(str::as_bytes))
+    };
+    let strict = r#"{"strict_affinity":true,"auto_allocate_blocks":true}"#;
+    assert!(in_step(None, None) && in_step(Some(strict), Some(r#"{"strictAffinity":true}"#)));
+    assert!(in_step(Some(r#"{"auto_allocate_blocks":true}"#), Some(r#"{"maxBlocksPerHost":0}"#)));
+    for (allocator, spec) in [
+        (Some(strict), None),
+        (None, Some("{}")),
+        (Some(strict), Some("{}")),
+        (Some("{}"), Some("{}")),
+        (Some(strict), Some(r#"{"strictAffinity":true,"kubeVirtVMAddressPersistence":"Enabled"}"#)),
+    ] {
+        assert!(!in_step(allocator, spec), "{allocator:?} and {spec:?}");
     }
 }

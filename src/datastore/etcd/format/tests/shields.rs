@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::api::calico::{IpReservation, IpReservationSpec};
-use crate::datastore::{Carved, CarvedFor, Change, Op, ProjectName};
+use crate::api::calico::{IpPool, IpPoolSpec, IpReservation, IpReservationSpec};
+use crate::datastore::{Carved, CarvedFor, Change, Derived, Op, ProjectName};
 use crate::net::Cidr;
 
 const SHIELD: &str = "/calico/resources/v3/projectcalico.org/ipreservations/host-affine-carved-10-9-0-16-28";
@@ -90,4 +90,31 @@ fn a_reservation_of_somebody_else_is_left_alone() {
     let new = IpReservation::new(name.clone(), IpReservationSpec::default());
     let error = encode(&Key::Reservation(name), &new.into(), None).expect_err("the name is ours");
     assert!(error.to_string().contains("those of carved networks"), "{error}");
+}
+
+#[test]
+fn what_is_missing_or_left_over_is_found() {
+    let record = Carved { pool: "pods".into(), owner: allocation(), since: None };
+    let pool = IpPool::new("pods", IpPoolSpec::new("10.9.0.0/16".parse().expect("cidr")));
+    let look = |carved: Option<&Carved>, stands: Option<IpReservation>| {
+        let carved = carved.map(|carved| (cidr(), carved.clone())).into_iter().collect();
+        let stands = stands.map(|stands| (stands.name().to_owned(), stands)).into_iter().collect();
+        shield::amiss(&carved, std::slice::from_ref(&pool), &stands)
+    };
+    let unshielded = [Derived::Unshielded { carved: cidr() }];
+    assert_eq!(look(None, None), []);
+    assert_eq!(look(Some(&record), None), unshielded);
+    assert_eq!(look(Some(&record), Some(shield::reservation(cidr(), &record, Some(26)))), []);
+    assert_eq!(
+        look(Some(&record), Some(shield::reservation(cidr(), &record, None))),
+        unshielded,
+        "too little"
+    );
+    let mut unlabelled = shield::reservation(cidr(), &record, Some(26));
+    unlabelled.metadata.labels.clear();
+    assert_eq!(look(Some(&record), Some(unlabelled)), unshielded, "somebody may take it away");
+    let left = shield::reservation(cidr(), &record, Some(26));
+    assert_eq!(look(None, Some(left.clone())), [Derived::StrayShield { name: left.name().to_owned() }]);
+    let child = Carved { owner: CarvedFor::ChildPool("lab".into()), ..record };
+    assert_eq!(look(Some(&child), None), []);
 }
