@@ -12,8 +12,8 @@ use super::render::Format;
 use crate::ipam::Trial;
 
 const STORES: &str = "\
-Where addresses are kept: --datastore, --conf, $HOST_AFFINE_DATASTORE, the first host-affine configuration in
-/etc/cni/net.d, or /var/lib/cni/host-affine, whichever comes first.
+Where addresses are kept: --datastore, --conf, $HOST_AFFINE_DATASTORE, $ETCD_ENDPOINTS as for Calico, the first
+host-affine configuration in /etc/cni/net.d, or /var/lib/cni/host-affine, whichever comes first.
 
 Exit status: 0 done, 1 the answer is no, 2 could not.
 
@@ -35,7 +35,7 @@ pub(super) struct Args {
 /// Options of every verb.
 #[derive(Debug, ClapArgs)]
 pub(super) struct Global {
-    /// The store: file:///DIRECTORY
+    /// The store: file:///DIRECTORY, etcd://HOST:PORT[,HOST:PORT...] or etcds://...
     #[arg(long, global = true, value_name = "URL")]
     pub(super) datastore: Option<String>,
     /// A network configuration (file) that names the store

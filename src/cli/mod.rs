@@ -1,6 +1,6 @@
 //! The command line of whoever is on call: `kubectl`'s and `calicoctl`'s grammar over the same store that runtimes use.
 //!
-//! Reading order: [`args`] (the grammar), [`store`] (which store is meant), [`kinds`] (what can be named), `verbs` (a
+//! Reading order: [`args`] (the grammar), [`place`] (which store is meant), [`kinds`] (what can be named), `verbs` (a
 //! file each) and [`render`] (how answers look). A verb returns what it has to say; only this file writes it.
 
 mod args;
@@ -10,6 +10,8 @@ mod kinds;
 mod liveness;
 mod manifest;
 mod map;
+mod networks;
+mod place;
 mod progress;
 mod project;
 mod render;

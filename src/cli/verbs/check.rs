@@ -69,7 +69,7 @@ pub(in crate::cli) fn run(
     let lost = lost(context, &mut ipam, &survey)?;
     drop(ipam);
     let problems = problems(&survey, &lost, &seen);
-    let store = context.locate()?.path.display().to_string();
+    let store = context.place()?.to_string();
     let listed: Vec<Value> = problems.iter().map(Problem::value).collect();
     let document = || report::document(&store, &survey, &witness, &listed);
     let mut answer = Answer { notes: note.into_iter().collect(), ..Answer::default() };

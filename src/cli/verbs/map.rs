@@ -59,7 +59,7 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Args) -> Result<Answ
             }
         },
         Look::Html => {
-            let store = context.locate()?.path.display().to_string();
+            let store = context.place()?.to_string();
             map::html(&pools, &format!("{store}, {}", context.clock.now()))
         }
         Look::Document(Format::Yaml) => render::yaml(&map::value(&pools)),

@@ -195,7 +195,7 @@ impl Run<'_> {
 
 /// Releases what nobody used in any of some reports, if it is still the same.
 fn from_reports(context: &mut Context<'_>, args: &Release, witness: &Witness) -> Result<Answer, Error> {
-    let store = context.locate()?.path.display().to_string();
+    let store = context.place()?.to_string();
     let mut reports = Vec::new();
     for path in &args.from_report {
         let report = Report::load(path)?;
