@@ -21,5 +21,5 @@ mod scale;
 mod sessions;
 mod show;
 mod store;
-mod support;
+pub(crate) mod support;
 mod terminal;

@@ -11,6 +11,7 @@ mod cli;
 mod conformance;
 mod datastore_contract;
 mod engine;
+mod etcd;
 mod fuzz;
 mod plugin;
 mod runtimes;

@@ -25,16 +25,13 @@ const UPDATE: &str = "HOST_AFFINE_UPDATE_SESSIONS";
 
 #[test]
 fn what_was_written_down_of_sessions_is_what_is_said_now() {
-    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cli");
-    let mut folders: Vec<PathBuf> =
-        std::fs::read_dir(&cases).expect("cases").map(|entry| entry.expect("an entry").path()).collect();
-    folders.sort();
+    let folders = folders();
     let is_update = std::env::var(UPDATE).is_ok_and(|value| !value.is_empty());
     let mut wrong = Vec::new();
     for folder in &folders {
         let file = folder.join("session");
         let written = std::fs::read_to_string(&file).expect("a session");
-        let said = Session::of(folder).replay(&written);
+        let said = Session::of(folder, Store::new()).replay(&written);
         if is_update {
             std::fs::write(&file, said).expect("written");
         } else if said != written {
@@ -43,6 +40,49 @@ fn what_was_written_down_of_sessions_is_what_is_said_now() {
     }
     assert!(wrong.is_empty(), "{}\n(with {UPDATE}=1 they are written anew)", wrong.join("\n"));
     assert!(folders.len() > 5, "{folders:?}");
+}
+
+/// What is said otherwise there is written down in `session.etcd`.
+#[test]
+fn the_same_is_said_of_a_store_in_etcd() {
+    let is_update = std::env::var(UPDATE).is_ok_and(|value| !value.is_empty());
+    let mut wrong = Vec::new();
+    for folder in folders() {
+        let Some(store) = Store::in_etcd() else { return };
+        let (file, other) = (folder.join("session"), folder.join("session.etcd"));
+        let file = if other.exists() { other } else { file };
+        let written = std::fs::read_to_string(&file).expect("a session");
+        let said = Session::of(&folder, store).replay(&written);
+        if on_any_store(&said) == on_any_store(&written) {
+            continue;
+        }
+        if is_update {
+            std::fs::write(folder.join("session.etcd"), said).expect("written");
+        } else {
+            let difference = difference(&on_any_store(&written), &on_any_store(&said));
+            wrong.push(format!("{}:\n{difference}", file.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What is said whatever the store is. A store in files may not be there yet, and counts its commits by itself; etcd has
+/// two places for options.
+fn on_any_store(said: &str) -> String {
+    let revision =
+        regex::Regex::new(r#"(resourceVersion"?: )"[\d.A-Z]+"|(resourceVersion` is )\d+, now [\d.]+"#)
+            .expect("a pattern");
+    let kept = said.lines().filter(|line| !line.starts_with("! note: there is no store at "));
+    kept.fold(String::new(), |text, line| text + &revision.replace_all(line, "${1}${2}REVISION") + "\n")
+}
+
+/// The cases that are written down.
+fn folders() -> Vec<PathBuf> {
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/cli");
+    let mut folders: Vec<PathBuf> =
+        std::fs::read_dir(&cases).expect("cases").map(|entry| entry.expect("an entry").path()).collect();
+    folders.sort();
+    folders
 }
 
 /// The first lines that differ, with the one before.
@@ -66,8 +106,8 @@ struct Session {
 
 impl Session {
     /// A store, and beside it what the case has.
-    fn of(folder: &Path) -> Self {
-        let session = Self { store: Store::new() };
+    fn of(folder: &Path, store: Store) -> Self {
+        let session = Self { store };
         for entry in std::fs::read_dir(folder).expect("a case") {
             let path = entry.expect("an entry").path();
             let to = session.store.dir().join(path.file_name().expect("a name"));

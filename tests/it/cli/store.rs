@@ -72,16 +72,20 @@ fn the_first_network_of_ours_in_the_directory_counts() {
 #[test]
 fn what_names_no_store_is_refused_by_name() {
     let store = Store::new();
-    pools(&store, &["--datastore", "etcd://127.0.0.1:2379"], &[]).says(
+    pools(&store, &["--datastore", "kubernetes://"], &[]).says(
         2,
         "
-error: a datastore of type `etcd` is not served by this version
-hint: use a file store: `--datastore file:///var/lib/cni/host-affine`
+error: a datastore of type `kubernetes` is not served by this version
+hint: use a file store, `--datastore file:///var/lib/cni/host-affine`, or etcd, `--datastore etcd://HOST:PORT`
 ",
+    );
+    pools(&store, &[], &[("DATASTORE_TYPE", "etcdv3")]).says(
+        2,
+        "error: `DATASTORE_TYPE` in the environment is `etcdv3`; expected `ETCD_ENDPOINTS` beside it, such as `http://127.0.0.1:2379`\n",
     );
     pools(&store, &["--datastore", "store"], &[]).says(
         2,
-        "error: `--datastore` is `store`; expected `file:///DIRECTORY`, `etcd://HOST:PORT`, `etcds://HOST:PORT` or `kubernetes://`\n",
+        "error: `--datastore` is `store`; expected `file:///DIRECTORY`, `etcd://HOST:PORT[,HOST:PORT…]`, `etcds://HOST:PORT[,…]` or `kubernetes://`\n",
     );
     pools(&store, &["--datastore", "file:///x", "--conf", "/y"], &[])
         .says(2, "error: `--conf` beside `--datastore` is `/y`; expected one of the two\n");
