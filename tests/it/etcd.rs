@@ -1,8 +1,10 @@
 //! State in a real etcd: how often it is asked, what happens when it does not answer, and what is said then. Skipped by
 //! name where it is not installed.
 
+mod cli;
 mod faults;
 mod lost;
+mod objects;
 mod paging;
 mod requests;
 mod trust;
