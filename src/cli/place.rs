@@ -99,7 +99,7 @@ impl Context<'_> {
                 lock_timeout,
                 operation: format!("process {} ({})", std::process::id(), self.operation),
             })),
-            DatastoreConf::Etcd(etcd) => Place::Etcd(Box::new(etcd_options(etcd, password, lock_timeout))),
+            DatastoreConf::Etcd(etcd) => Place::Etcd(Box::new(etcd_options(&etcd, password, lock_timeout))),
             DatastoreConf::Kubernetes(_) => return Err(not_served()),
         })
     }
@@ -201,16 +201,10 @@ impl Context<'_> {
     }
 }
 
-fn etcd_options(etcd: EtcdConf, password: Option<String>, lock_timeout: Duration) -> EtcdOptions {
-    EtcdOptions {
-        ca_cert_file: etcd.ca_cert_file,
-        cert_file: etcd.cert_file,
-        key_file: etcd.key_file,
-        username: etcd.username,
-        password: etcd.password_file.map(Password::File).or(password.map(Password::Text)),
-        lock_timeout,
-        ..EtcdOptions::at(etcd.endpoints)
-    }
+fn etcd_options(etcd: &EtcdConf, password: Option<String>, lock_timeout: Duration) -> EtcdOptions {
+    let options = EtcdOptions::from(etcd);
+    let password = options.password.clone().or(password.map(Password::Text));
+    EtcdOptions { password, lock_timeout, ..options }
 }
 
 fn not_served() -> Error {

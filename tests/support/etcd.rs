@@ -7,5 +7,5 @@ mod server;
 
 pub(crate) use certificates::Certificates;
 pub(crate) use cluster::Cluster;
-pub(crate) use proxy::{Fate, Proxy};
-pub(crate) use server::{Server, Start, is_installed};
+pub(crate) use proxy::{Fate, Passed, Proxy};
+pub(crate) use server::{Server, Start, ask, free_address, is_installed, put, try_ask};

@@ -43,6 +43,8 @@ pub(super) struct Gateway {
     at: usize,
     login: Option<(String, String)>,
     token: Option<String>,
+    /// Whether any request was served yet.
+    has_answered: bool,
     deadline: Deadline,
 }
 
@@ -71,7 +73,15 @@ impl Gateway {
         }
         let login = options.login()?;
         let deadline = Deadline::new(options.patience);
-        Ok(Self { agent: config.build().new_agent(), urls, at: 0, login, token: None, deadline })
+        Ok(Self {
+            agent: config.build().new_agent(),
+            urls,
+            at: 0,
+            login,
+            token: None,
+            has_answered: false,
+            deadline,
+        })
     }
 
     /// Where the clock of a call is.
@@ -117,7 +127,10 @@ impl Gateway {
             let url = self.urls.get(self.at).cloned().unwrap_or_default();
             let answer = match self.post(&url, path, &body, delivery) {
                 Ok((200, bytes)) => match serde_json::from_slice(&bytes) {
-                    Ok(answer) => return Ok(Some(answer)),
+                    Ok(answer) => {
+                        self.has_answered = true;
+                        return Ok(Some(answer));
+                    }
                     Err(error) => Meaning::Failed(Fault::Odd, error.to_string()),
                 },
                 Ok((status, bytes)) => meaning(status, &bytes),
@@ -134,12 +147,26 @@ impl Gateway {
                     let problem = "it does not know our log-in any more".to_owned();
                     return Err(Error::Remote { server: url, fault: Fault::Denied, problem });
                 }
-                Meaning::Lost(problem) => {
+                Meaning::Lost(problem) | Meaning::Cut(problem) if delivery == Delivery::Once => {
                     log::info!("etcd at {url} gave no answer: {problem}");
                     self.at = (self.at + 1) % self.urls.len();
-                    if delivery == Delivery::Once {
-                        return Ok(None);
-                    }
+                    return Ok(None);
+                }
+                // A server that does not like our certificate, or finds none, says so at most once, and to nobody who
+                // is still writing.
+                Meaning::Cut(problem) if !self.has_answered => {
+                    self.at = (self.at + 1) % self.urls.len();
+                    failures.push(if url.starts_with("https:") {
+                        let problem = format!("it ends the connection ({problem})");
+                        Failure { url, fault: Fault::Untrusted, problem }
+                    } else {
+                        let problem = format!("it ends the connection ({problem}); it may want `https`");
+                        Failure { url, fault: Fault::Unreachable, problem }
+                    });
+                }
+                Meaning::Lost(problem) | Meaning::Cut(problem) => {
+                    log::info!("etcd at {url} gave no answer: {problem}");
+                    self.at = (self.at + 1) % self.urls.len();
                     failures.push(Failure { url, fault: Fault::Unreachable, problem });
                 }
                 Meaning::NotDone(fault, problem) => {
@@ -191,8 +218,10 @@ impl Gateway {
         body: &[u8],
         delivery: Delivery,
     ) -> Result<(u16, Vec<u8>), Meaning> {
+        let members = u32::try_from(self.urls.len()).unwrap_or(u32::MAX);
         let patience = match delivery {
-            Delivery::Repeatable if self.urls.len() > 1 => READ_TIMEOUT,
+            // So that there is time for the others.
+            Delivery::Repeatable if members > 1 => READ_TIMEOUT.min(self.deadline.whole() / (members + 1)),
             _ => WRITE_TIMEOUT,
         };
         let left = self.deadline.left();
@@ -232,7 +261,9 @@ impl Gateway {
                     fault: Fault::Unreachable,
                     problem: "its users were changed just now".to_owned(),
                 }),
-                Meaning::Lost(problem) => failures.push(Failure { url, fault: Fault::Unreachable, problem }),
+                Meaning::Lost(problem) | Meaning::Cut(problem) => {
+                    failures.push(Failure { url, fault: Fault::Unreachable, problem });
+                }
                 Meaning::NotDone(fault, problem) => failures.push(Failure { url, fault, problem }),
             }
             self.at = (self.at + 1) % self.urls.len();

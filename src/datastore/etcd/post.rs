@@ -62,8 +62,21 @@ fn failed(error: &Error, patience: Duration) -> Meaning {
         Error::Io(io) if is_of_connecting(io) => Meaning::NotDone(Fault::Unreachable, problem),
         Error::Rustls(_) | Error::Tls(_) | Error::Pem(_) => Meaning::NotDone(Fault::Untrusted, problem),
         Error::Http(_) | Error::BadUri(_) => Meaning::NotDone(Fault::Options, problem),
+        Error::Io(io) if is_cut(io) => Meaning::Cut(problem),
         _ => Meaning::Lost(problem),
     }
+}
+
+/// Whether the other side ended the connection.
+fn is_cut(error: &io::Error) -> bool {
+    use io::ErrorKind;
+    matches!(
+        error.kind(),
+        ErrorKind::BrokenPipe
+            | ErrorKind::ConnectionReset
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::UnexpectedEof
+    )
 }
 
 /// Whether no connection came about.

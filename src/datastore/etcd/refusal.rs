@@ -12,6 +12,8 @@ pub(super) enum Meaning {
     NotDone(Fault, String),
     /// It may have been done, or be done yet.
     Lost(String),
+    /// The same: the connection was cut.
+    Cut(String),
     /// It was not done: the log-in is no longer good.
     LogInAgain,
 }
@@ -66,6 +68,11 @@ fn of_etcd(message: &str, code: u32) -> Meaning {
     if matches!(code, 3 | 5 | 6 | 12) {
         return failed(Fault::Odd);
     }
+    if says("connection closed") || says("SubConn") || says("transport") {
+        let own = "etcd's gateway cannot reach its own server; with `--client-cert-auth` the server's certificate must be \
+                   good for clients too";
+        return Meaning::Lost(format!("{message} ({own})"));
+    }
     Meaning::Lost(message.to_owned())
 }
 
@@ -95,7 +102,7 @@ mod tests {
         let of = |status, body: &str| meaning(status, body.as_bytes());
         let fault = |meaning| match meaning {
             Meaning::Failed(fault, _) | Meaning::NotDone(fault, _) => Some(fault),
-            Meaning::Lost(_) | Meaning::LogInAgain => None,
+            Meaning::Lost(_) | Meaning::Cut(_) | Meaning::LogInAgain => None,
         };
         let timed_out = of(503, r#"{"error":"etcdserver: request timed out","code":14}"#);
         assert_eq!(timed_out, Meaning::Lost("etcdserver: request timed out".into()));

@@ -31,7 +31,8 @@ impl Certificates {
                 &format!("{authority}.pem"),
             ])?;
         }
-        made.leaf("server", "ca", "serverAuth");
+        // The gateway is a client of its own server.
+        made.leaf("server", "ca", "serverAuth,clientAuth");
         made.leaf("client", "ca", "clientAuth");
         made.leaf("stranger", "other-ca", "clientAuth");
         Some(made)

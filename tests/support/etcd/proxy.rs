@@ -13,6 +13,8 @@ pub(crate) enum Fate {
     DropAnswer,
     /// It is not even passed on, and the connection ends.
     DropRequest,
+    /// The connection ends, and it is passed on when the test says so.
+    Keep,
 }
 
 /// A request that passed.
@@ -23,6 +25,11 @@ pub(crate) struct Passed {
 }
 
 impl Passed {
+    /// Whether it is a batch: a condition, and changes.
+    pub(crate) fn is_commit(&self) -> bool {
+        self.body.contains("\"compare\"") && self.writes()
+    }
+
     /// Whether it would change something.
     pub(crate) fn writes(&self) -> bool {
         ["request_put", "request_delete_range"].iter().any(|word| self.body.contains(word))
@@ -34,11 +41,13 @@ type Decide = dyn FnMut(&Passed) -> Fate + Send;
 struct Inner {
     decide: Box<Decide>,
     passed: Vec<Passed>,
+    kept: Vec<Vec<u8>>,
 }
 
 /// A proxy that listens until the test ends.
 pub(crate) struct Proxy {
     address: String,
+    server: String,
     inner: Arc<Mutex<Inner>>,
 }
 
@@ -47,16 +56,16 @@ impl Proxy {
     pub(crate) fn before(server: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address").to_string();
-        let inner = Inner { decide: Box::new(|_| Fate::Serve), passed: Vec::new() };
+        let inner = Inner { decide: Box::new(|_| Fate::Serve), passed: Vec::new(), kept: Vec::new() };
         let inner = Arc::new(Mutex::new(inner));
-        let (shared, server) = (inner.clone(), server.to_owned());
+        let (shared, server_of_thread) = (inner.clone(), server.to_owned());
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                let (shared, server) = (shared.clone(), server.clone());
+                let (shared, server) = (shared.clone(), server_of_thread.clone());
                 std::thread::spawn(move || serve(client, &server, &shared));
             }
         });
-        Self { address, inner }
+        Self { address, server: server.to_owned(), inner }
     }
 
     /// The URL for clients.
@@ -67,6 +76,17 @@ impl Proxy {
     /// From now on, requests fare like this.
     pub(crate) fn decide(&self, decide: impl FnMut(&Passed) -> Fate + Send + 'static) {
         self.inner.lock().expect("nobody panics with it").decide = Box::new(decide);
+    }
+
+    /// Passes on what was kept, and waits until it was served. How many requests that were.
+    pub(crate) fn pass_on(&self) -> usize {
+        let kept = std::mem::take(&mut self.inner.lock().expect("nobody panics with it").kept);
+        for request in &kept {
+            let mut server = TcpStream::connect(&self.server).expect("the server takes a connection");
+            server.write_all(request).expect("sent");
+            assert!(message(&mut BufReader::new(server)).is_some(), "no answer");
+        }
+        kept.len()
     }
 
     /// The requests since this was asked last.
@@ -84,12 +104,16 @@ fn serve(client: TcpStream, server: &str, shared: &Mutex<Inner>) {
         let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
         let passed = Passed { path, body: String::from_utf8_lossy(&body).into_owned() };
         let fate = {
+            let whole = [head.as_bytes(), &body].concat();
             let mut inner = shared.lock().expect("nobody panics with it");
             let fate = (inner.decide)(&passed);
             inner.passed.push(passed);
+            if fate == Fate::Keep {
+                inner.kept.push(whole);
+            }
             fate
         };
-        if fate == Fate::DropRequest {
+        if matches!(fate, Fate::DropRequest | Fate::Keep) {
             break;
         }
         if to_server.write_all(head.as_bytes()).and_then(|()| to_server.write_all(&body)).is_err() {
@@ -128,12 +152,16 @@ fn message(stream: &mut BufReader<TcpStream>) -> Option<(String, Vec<u8>)> {
             stream.read_until(b'\n', &mut body).ok()?;
             let size = std::str::from_utf8(body.get(from..)?).ok()?.trim();
             let size = usize::from_str_radix(size, 16).ok()?;
+            if size == 0 {
+                // Trailers, up to the empty line.
+                while !body.ends_with(b"\r\n\r\n") {
+                    stream.read_until(b'\n', &mut body).ok().filter(|read| *read > 0)?;
+                }
+                break;
+            }
             let from = body.len();
             body.resize(from + size + 2, 0);
             stream.read_exact(body.get_mut(from..)?).ok()?;
-            if size == 0 {
-                break;
-            }
         }
     }
     Some((head, body))

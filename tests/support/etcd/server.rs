@@ -82,32 +82,41 @@ impl Server {
 
     /// A request of the test's own to the gateway.
     pub(crate) fn ask(&self, path: &str, request: &Value) -> Value {
-        let (status, answer) = self.try_ask(path, request);
-        assert_eq!(status, 200, "{path} {request}: {answer}");
-        serde_json::from_str(&answer).expect("JSON")
-    }
-
-    /// As [`Server::ask`], whatever comes of it.
-    pub(crate) fn try_ask(&self, path: &str, request: &Value) -> (u16, String) {
-        let body = request.to_string();
-        let mut stream = TcpStream::connect(&self.address).expect("etcd takes a connection");
-        let head = format!(
-            "POST {path} HTTP/1.1\r\nHost: etcd\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
-            body.len()
-        );
-        stream.write_all((head + &body).as_bytes()).expect("sent");
-        let answer = std::io::read_to_string(stream).expect("an answer");
-        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-        if head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
-            return (status, dechunked(body));
-        }
-        (status, body.to_owned())
+        ask(&self.address, path, request)
     }
 
     /// Puts a value, as another program would.
     pub(crate) fn put(&self, key: &str, value: &str) {
-        self.ask("/v3/kv/put", &json!({ "key": STANDARD.encode(key), "value": STANDARD.encode(value) }));
+        put(&self.address, key, value);
+    }
+
+    /// Puts many values, in few transactions.
+    pub(crate) fn put_all(&self, all: &[(String, String)]) {
+        for some in all.chunks(100) {
+            let put = |(key, value): &(String, String)| json!({ "request_put": { "key": STANDARD.encode(key), "value": STANDARD.encode(value) } });
+            self.ask("/v3/kv/txn", &json!({ "success": some.iter().map(put).collect::<Vec<_>>() }));
+        }
+    }
+
+    /// As [`Server::put`], whatever comes of it.
+    pub(crate) fn try_put(&self, key: &str, value: &str) -> bool {
+        let request = json!({ "key": STANDARD.encode(key), "value": STANDARD.encode(value) });
+        try_ask(&self.address, "/v3/kv/put", &request).0 == 200
+    }
+
+    /// Adds a role, as `root`, by which all who are logged in have to do so again.
+    pub(crate) fn change_users_as_root(&self, password: &str) {
+        let login = self.ask("/v3/auth/authenticate", &json!({ "name": "root", "password": password }));
+        let token = login["token"].as_str().expect("a token");
+        let role = json!({ "name": format!("role-{}", self.list_roles(token)) });
+        let (status, answer) = try_ask_as(&self.address, "/v3/auth/role/add", &role, token);
+        assert_eq!(status, 200, "{answer}");
+    }
+
+    fn list_roles(&self, token: &str) -> usize {
+        let (_, answer) = try_ask_as(&self.address, "/v3/auth/role/list", &json!({}), token);
+        let answer: Value = serde_json::from_str(&answer).expect("JSON");
+        answer["roles"].as_array().map_or(0, Vec::len)
     }
 
     /// Everything below a prefix, as text.
@@ -164,6 +173,41 @@ pub(super) fn await_ready(mut process: Child) -> Child {
         line.clear();
     }
     panic!("etcd did not start:\n{seen}");
+}
+
+/// A request to the gateway at an address, which must be served.
+pub(crate) fn ask(address: &str, path: &str, request: &Value) -> Value {
+    let (status, answer) = try_ask(address, path, request);
+    assert_eq!(status, 200, "{path} {request}: {answer}");
+    serde_json::from_str(&answer).expect("JSON")
+}
+
+/// Puts a value through the gateway at an address.
+pub(crate) fn put(address: &str, key: &str, value: &str) {
+    ask(address, "/v3/kv/put", &json!({ "key": STANDARD.encode(key), "value": STANDARD.encode(value) }));
+}
+
+/// A request to the gateway at an address: the status and the body of the answer.
+pub(crate) fn try_ask(address: &str, path: &str, request: &Value) -> (u16, String) {
+    try_ask_as(address, path, request, "")
+}
+
+fn try_ask_as(address: &str, path: &str, request: &Value, token: &str) -> (u16, String) {
+    let body = request.to_string();
+    let authorization = if token.is_empty() { String::new() } else { format!("Authorization: {token}\r\n") };
+    let mut stream = TcpStream::connect(address).expect("etcd takes a connection");
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nHost: etcd\r\nConnection: close\r\n{authorization}Content-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all((head + &body).as_bytes()).expect("sent");
+    let answer = std::io::read_to_string(stream).expect("an answer");
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    if head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+        return (status, dechunked(body));
+    }
+    (status, body.to_owned())
 }
 
 /// An address on loopback that nobody listens at just now.
