@@ -9,7 +9,7 @@ use super::failure::{Code, Failure};
 use super::refusal::store_failure;
 use crate::datastore::etcd::{CALL_PATIENCE, EtcdOptions, EtcdStore, Patience};
 use crate::datastore::file::{Access, Durability, FileStore, IfAbsent, Options};
-use crate::datastore::{Answer, Batch, Commit, Datastore, Error, Want};
+use crate::datastore::{Answer, Batch, Commit, Datastore, Error, Key, Want};
 
 /// By whose lock processes of this host take turns where the configuration does not say: Calico's plugin goes by it too.
 const TURN_FILE: &str = "/var/run/calico/ipam.lock";
@@ -124,6 +124,13 @@ impl Datastore for Store {
         match self {
             Store::File(store) => store.back_off(attempt).await,
             Store::Etcd(store) => store.back_off(attempt).await,
+        }
+    }
+
+    fn is_out_of_step(&self, key: &Key) -> bool {
+        match self {
+            Store::File(store) => store.is_out_of_step(key),
+            Store::Etcd(store) => store.is_out_of_step(key),
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod cli;
 mod faults;
+mod limit;
 mod lost;
 mod objects;
 mod paging;

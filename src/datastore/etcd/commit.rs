@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::fetch::Fetch;
 use super::format::{Expect, Write, homes_of, key_of, needed_by, revision_of, writes_of};
 use super::gateway::Delivery;
+use super::guard::Grain;
 use super::view::View;
 use super::wire::{Compare, Delete, Operation, Put, Range, TxnRequest};
 use super::{EtcdStore, conflict, floor, guard};
@@ -24,6 +25,15 @@ pub(super) struct Plan {
     pub(super) conflicts: Vec<Conflict>,
 }
 
+impl Plan {
+    /// Adds a condition, once.
+    pub(super) fn require(&mut self, compare: Compare) {
+        if !self.compare.contains(&compare) {
+            self.compare.push(compare);
+        }
+    }
+}
+
 impl EtcdStore {
     pub(super) fn write(&mut self, batch: &Batch) -> Result<Commit, Error> {
         assert!(batch.ops.len() <= BATCH_MAX, "a batch of {} operations", batch.ops.len());
@@ -35,13 +45,9 @@ impl EtcdStore {
         if !wanted.is_empty() || self.lost {
             self.fetch(&wanted)?;
         }
-        let mut plan = Plan::default();
-        for op in &batch.ops {
-            change(op, &self.view, &mut plan)?;
-        }
-        floors(batch, &self.view, &mut plan);
-        for guard in &batch.guards {
-            hold(guard, &self.view, &mut plan);
+        let mut plan = self.plan(batch, Grain::Fine)?;
+        if plan.compare.len() >= BATCH_MAX {
+            plan = self.plan(batch, Grain::Coarse)?;
         }
         if !plan.conflicts.is_empty() {
             return Ok(Commit::Refused(plan.conflicts));
@@ -59,6 +65,20 @@ impl EtcdStore {
             Some(answer) if answer.succeeded => Commit::Applied,
             Some(answer) => Commit::Refused(conflict::found(batch, &answer)),
         })
+    }
+}
+
+impl EtcdStore {
+    fn plan(&self, batch: &Batch, grain: Grain) -> Result<Plan, Error> {
+        let mut plan = Plan::default();
+        for op in &batch.ops {
+            change(op, &self.view, &mut plan)?;
+        }
+        floors(batch, &self.view, &mut plan);
+        for guard in &batch.guards {
+            hold(guard, grain, &self.view, &mut plan);
+        }
+        Ok(plan)
     }
 }
 
@@ -148,7 +168,7 @@ fn floors(batch: &Batch, view: &View, plan: &mut Plan) {
 }
 
 /// What a guard compares.
-fn hold(guard: &Guard, view: &View, plan: &mut Plan) {
+fn hold(guard: &Guard, grain: Grain, view: &View, plan: &mut Plan) {
     match guard {
         Guard::Unchanged(key, expected) => {
             let homes = homes_of(key);
@@ -166,6 +186,6 @@ fn hold(guard: &Guard, view: &View, plan: &mut Plan) {
                 plan.failure.push(Operation::Range(Range::point(home)));
             }
         }
-        Guard::NothingNewIn(network, seen) => guard::hold(*network, seen, view, plan),
+        Guard::NothingNewIn(network, seen) => guard::hold(*network, seen, grain, view, plan),
     }
 }

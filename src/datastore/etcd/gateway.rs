@@ -73,7 +73,15 @@ impl Gateway {
         }
         let login = options.login()?;
         let deadline = Deadline::new(options.patience);
-        Ok(Self { agent: config.build().new_agent(), urls, at: 0, login, token: None, has_answered: false, deadline })
+        Ok(Self {
+            agent: config.build().new_agent(),
+            urls,
+            at: 0,
+            login,
+            token: None,
+            has_answered: false,
+            deadline,
+        })
     }
 
     /// Where the clock of a call is.

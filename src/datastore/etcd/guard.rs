@@ -7,7 +7,7 @@
 use super::commit::Plan;
 use super::cover;
 use super::fetch::Fetch;
-use super::format::{carved_of, key_of};
+use super::format::{blocks_of, carved_of, key_of};
 use super::view::{Listed, View};
 use super::wire::{Compare, Number, Operation, Range};
 use crate::datastore::{Conflict, Key};
@@ -22,8 +22,18 @@ pub(super) fn needed(network: Cidr, view: &View) -> Vec<Fetch> {
         .collect()
 }
 
+/// How closely a guard looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grain {
+    /// At the keys that matter.
+    Fine,
+    /// At all keys of a kind: where so many networks are guarded at once that a transaction could not name their keys.
+    /// Whoever makes any block meanwhile makes it start over.
+    Coarse,
+}
+
 /// Adds what must hold.
-pub(super) fn hold(network: Cidr, seen: &[Cidr], view: &View, plan: &mut Plan) {
+pub(super) fn hold(network: Cidr, seen: &[Cidr], grain: Grain, view: &View, plan: &mut Plan) {
     let mut blocks_at = 0;
     for listed in [Listed::Blocks, Listed::Carved] {
         let Some(listing) = view.listing(listed, network) else { continue };
@@ -35,12 +45,13 @@ pub(super) fn hold(network: Cidr, seen: &[Cidr], view: &View, plan: &mut Plan) {
             let found = view.entry(&key).ok().flatten();
             plan.conflicts.push(Conflict { key, found });
         }
-        let ranges = match listed {
-            Listed::Blocks => cover::inside(network),
-            Listed::Carved => vec![Range::prefix(&carved_of(network.family()))],
+        let ranges = match (listed, grain) {
+            (Listed::Blocks, Grain::Fine) => cover::inside(network),
+            (Listed::Blocks, Grain::Coarse) => vec![Range::prefix(&blocks_of(network.family()))],
+            (Listed::Carved, _) => vec![Range::prefix(&carved_of(network.family()))],
         };
         for range in ranges {
-            plan.compare.push(Compare::none_created_after(&range, listing.revision));
+            plan.require(Compare::none_created_after(&range, listing.revision));
             let new = Range { keys_only: true, min_create_revision: Number(listing.revision + 1), ..range };
             plan.failure.push(Operation::Range(new));
         }
@@ -48,8 +59,11 @@ pub(super) fn hold(network: Cidr, seen: &[Cidr], view: &View, plan: &mut Plan) {
             blocks_at = listing.revision;
         }
     }
+    if grain == Grain::Coarse {
+        return;
+    }
     let seen: Vec<String> = seen.iter().map(|cidr| key_of(&Key::Block(*cidr))).collect();
     for key in cover::around(network).into_iter().filter(|key| !seen.contains(key)) {
-        plan.compare.push(Compare::none_created_after(&Range::point(&key), blocks_at));
+        plan.require(Compare::none_created_after(&Range::point(&key), blocks_at));
     }
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use host_affine::api::calico::{Node, NodeSpec};
 use host_affine::datastore::etcd::{EtcdOptions, Patience};
-use host_affine::datastore::{Class, Commit, Fault, Key, Want};
+use host_affine::datastore::{Batch, Class, Commit, Fault, Guard, Key, Want};
 
-use super::{commit, fault, get, handle, held, host, need_etcd, open, options, read};
+use super::{cidr, claim, commit, fault, get, handle, held, host, need_etcd, open, options, read};
 use crate::support::etcd::{Server, Start, free_address};
 
 /// Takes connections and never says a word.
@@ -98,4 +98,27 @@ fn an_object_that_is_too_large_is_refused_by_name() {
     let error = commit(&mut store, |batch| batch.create(Key::Node(host("n")), node)).expect_err("too large");
     let (fault, class, said) = fault(&error);
     assert_eq!((fault, class), (Fault::TooLarge, Class::Broken), "{said}");
+}
+
+#[test]
+fn a_batch_of_many_new_blocks_fits_into_one_transaction() {
+    need_etcd!();
+    let server = Server::start();
+    let mut store = open(&options(&[server.url()]));
+    let many = |batch: &mut Batch| {
+        for n in 0..35 {
+            let range = format!("10.{n}.0.192/28");
+            claim(&range, "n")(batch);
+            held(&format!("h{n}"), &range)(batch);
+            batch.guards.push(Guard::NothingNewIn(cidr(&range), Vec::new()));
+        }
+    };
+    assert_eq!(commit(&mut store, claim("10.7.0.192/27", "other")).expect("no error"), Commit::Applied);
+    match commit(&mut store, many).expect("no error") {
+        Commit::Refused(conflicts) => assert_eq!(conflicts[0].key, Key::Block(cidr("10.7.0.192/27"))),
+        other => panic!("{other:?}"),
+    }
+    server.clear("/calico/");
+    assert_eq!(commit(&mut store, many).expect("no error"), Commit::Applied);
+    assert_eq!(server.list("/calico/ipam/v2/assignment/").len(), 35);
 }

@@ -1,7 +1,7 @@
 //! Long lists, and what happens to them meanwhile.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use host_affine::datastore::{Answer, Inspect as _, Want, run_in_place};
 use serde_json::json;
@@ -13,11 +13,13 @@ use crate::support::etcd::{Fate, Proxy, Server, ask, put};
 const NODES: usize = 1_203;
 
 fn fill(server: &Server) {
-    for n in 0..NODES {
-        let key = format!("/calico/resources/v3/projectcalico.org/nodes/n{n}");
-        let value = json!({ "kind": "Node", "apiVersion": "projectcalico.org/v3", "metadata": { "name": format!("n{n}") }, "spec": {} });
-        server.put(&key, &value.to_string());
-    }
+    let node = |n: usize| {
+        let metadata = json!({ "name": format!("n{n}") });
+        let value =
+            json!({ "kind": "Node", "apiVersion": "projectcalico.org/v3", "metadata": metadata, "spec": {} });
+        (format!("/calico/resources/v3/projectcalico.org/nodes/n{n}"), value.to_string())
+    };
+    server.put_all(&(0..NODES).map(node).collect::<Vec<_>>());
 }
 
 #[test]
@@ -37,7 +39,8 @@ fn a_long_list_comes_in_pages_and_whole_even_if_its_revision_is_compacted() {
     proxy.decide(move |passed| {
         if passed.body.contains("\"revision\"") && !done.swap(true, Ordering::SeqCst) {
             put(&address, "/other", "x");
-            let revision = ask(&address, "/v3/kv/range", &json!({ "key": "AA==" }))["header"]["revision"].clone();
+            let revision =
+                ask(&address, "/v3/kv/range", &json!({ "key": "AA==" }))["header"]["revision"].clone();
             ask(&address, "/v3/kv/compaction", &json!({ "revision": revision }));
         }
         Fate::Serve

@@ -122,7 +122,8 @@ fn a_lost_answer_never_costs_a_second_address() {
             assert_eq!(cluster.assigned(), after, "{verb} {container}");
         }
     }
-    let handles: Vec<_> = cluster.server.list("/calico/ipam/v2/handle/").into_iter().map(|(key, _)| key).collect();
+    let handles: Vec<_> =
+        cluster.server.list("/calico/ipam/v2/handle/").into_iter().map(|(key, _)| key).collect();
     assert_eq!(handles, ["/calico/ipam/v2/handle/net.before"]);
 }
 

@@ -32,14 +32,13 @@ fn certificates_open_the_way_and_nothing_else_does() {
     let port = server.address().rsplit_once(':').expect("a port").1;
     let by_name = EtcdOptions { endpoints: vec![format!("https://localhost:{port}")], ..good.clone() };
     assert!(read(&mut open(&by_name), &[Want::Settings]).is_ok());
-    let stranger = EtcdOptions { cert_file: file("stranger.pem"), key_file: file("stranger.key"), ..good.clone() };
+    let stranger =
+        EtcdOptions { cert_file: file("stranger.pem"), key_file: file("stranger.key"), ..good.clone() };
     let nobody = EtcdOptions { cert_file: None, key_file: None, ..good.clone() };
     let other_authority = EtcdOptions { ca_cert_file: file("other-ca.pem"), ..good.clone() };
     let plain = EtcdOptions { endpoints: vec![server.url().replace("https", "http")], ..good.clone() };
     assert!(refused(&plain).2.contains("`https`"));
-    for (what, options) in
-        [("stranger", stranger), ("nobody", nobody), ("authority", other_authority)]
-    {
+    for (what, options) in [("stranger", stranger), ("nobody", nobody), ("authority", other_authority)] {
         let (fault, class, said) = refused(&options);
         assert_eq!((fault, class), (Fault::Untrusted, Class::Refused), "{what}: {said}");
         assert!(said.contains(server.address()), "{said}");

@@ -102,6 +102,14 @@ impl Server {
         put(&self.address, key, value);
     }
 
+    /// Puts many values, in few transactions.
+    pub(crate) fn put_all(&self, all: &[(String, String)]) {
+        for some in all.chunks(100) {
+            let put = |(key, value): &(String, String)| json!({ "request_put": { "key": STANDARD.encode(key), "value": STANDARD.encode(value) } });
+            self.ask("/v3/kv/txn", &json!({ "success": some.iter().map(put).collect::<Vec<_>>() }));
+        }
+    }
+
     /// As [`Server::put`], whatever comes of it.
     pub(crate) fn try_put(&self, key: &str, value: &str) -> bool {
         let request = json!({ "key": STANDARD.encode(key), "value": STANDARD.encode(value) });
