@@ -43,7 +43,7 @@
 //!
 //! ```text
 //! main ─ cni, cli ─ ipam ─ datastore (the trait) ─ api ─ net
-//!          │  └─ netlink, workload, host, host_local    └─ file, memory
+//!          │  └─ netlink, workload, host, host_local    └─ file, etcd, memory
 //!          └─ logging                                      clock: a leaf
 //! ```
 //!

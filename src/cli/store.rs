@@ -41,14 +41,15 @@ impl Context<'_> {
     fn open(&self, access: Access, if_absent: IfAbsent) -> Result<(Ipam<Store>, Option<String>), Error> {
         let (backend, note) = match self.place()? {
             Place::Etcd(options) => (Backend::Etcd(Box::new(EtcdStore::open(&options)?)), None),
-            Place::File(options) => match FileStore::open(&options, access, if_absent)? {
-                Some(store) => (Backend::File(Box::new(store)), None),
-                None => {
+            Place::File(options) => {
+                if let Some(store) = FileStore::open(&options, access, if_absent)? {
+                    (Backend::File(Box::new(store)), None)
+                } else {
                     let place = options.path.display();
                     let note = format!("note: there is no store at {place}: nothing was ever assigned");
                     (Backend::Absent(Memory::new()), Some(note))
                 }
-            },
+            }
         };
         Ok((Ipam::new(Store { backend, is_rehearsal: false }), note))
     }

@@ -95,15 +95,16 @@ fn homes_that_disagree_are_told_and_brought_into_step() {
     );
     assert!(told.out.contains("| StrictAffinity               | false "), "{told:?}");
     let mut document = store.run(&["get", "ipamconfiguration", "default", "-o", "json"]).json();
-    // What nobody knows yet cannot be applied, but stays.
+    // It says every default. What nobody knows yet cannot be applied, but stays.
     document["spec"].as_object_mut().expect("a specification").remove("futureField");
     store.run_with(&["apply", "-f", "-"], &document.to_string()).exits(0);
     let [allocator, edited] = homes(&store);
     assert_eq!(
         allocator,
-        Some(
-            json!({ "auto_allocate_blocks": true, "futureField": 1, "kubeVirtVMAddressPersistence": "Disabled" })
-        )
+        Some(json!({
+            "auto_allocate_blocks": true, "futureField": 1, "kubeVirtVMAddressPersistence": "Disabled",
+            "maxBlocksPerHost": 20,
+        }))
     );
     let edited = edited.expect("it is there");
     assert_eq!((&edited["strictAffinity"], &edited["futureField"]), (&json!(false), &json!(7)));

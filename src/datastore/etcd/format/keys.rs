@@ -1,5 +1,7 @@
 //! Where objects stand. Calico's keys are escaped nowhere, so a name with a `/` has none.
 
+use std::fmt::Write as _;
+
 use crate::api::{Affinity, HandleId, HostName};
 use crate::datastore::{Collection, Key, ProjectName};
 use crate::net::{Cidr, Family};
@@ -210,7 +212,7 @@ fn escape(name: &str) -> String {
     let mut escaped = String::with_capacity(name.len());
     for character in name.chars() {
         if matches!(character, '/' | '%') || character.is_ascii_control() {
-            escaped.push_str(&format!("%{:02X}", u32::from(character)));
+            let _ = write!(escaped, "%{:02X}", u32::from(character));
         } else {
             escaped.push(character);
         }
