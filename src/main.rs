@@ -5,6 +5,11 @@ use std::process::ExitCode;
 use host_affine::cni::run::{World, run};
 use host_affine::{cli, clock::SystemClock, netlink::Rtnetlink, panic, workload::NoWorkloads};
 
+/// musl's own asks the system for memory, and gives it back, dozens of times in a call.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 #[expect(clippy::disallowed_methods, reason = "the one place where the environment is read")]
 fn main() -> ExitCode {
     let variables = |name: &str| std::env::var_os(name);

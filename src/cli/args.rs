@@ -348,7 +348,8 @@ pub(super) struct Check {
     /// Print every address with a problem (they are printed in any case)
     #[arg(long)]
     pub(super) show_problem_ips: bool,
-    /// Make anew what is derived: the index of handles, lists of blocks with room, and records of affinities
+    /// Make anew what is derived: the index of handles, lists of blocks with room, records of affinities, and the
+    /// header of a journal
     #[arg(long)]
     pub(super) repair: bool,
     /// Do not ask

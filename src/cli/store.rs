@@ -23,6 +23,11 @@ impl Context<'_> {
         self.open(Access::Change, IfAbsent::None)
     }
 
+    /// Gives the store's journal a header back that it lost. The answer says what was done, where it was.
+    pub(super) fn salvage(&self) -> Result<Option<String>, Error> {
+        Ok(FileStore::salvage(&self.locate()?)?)
+    }
+
     /// Opens the store to find out what a change would do, without making it.
     pub(super) fn open_to_rehearse(&self) -> Result<(Ipam<Store>, Option<String>), Error> {
         let (ipam, note) = self.open(Access::Read, IfAbsent::None)?;

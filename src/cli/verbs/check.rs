@@ -58,7 +58,8 @@ pub(in crate::cli) fn run(
     let mut repaired = String::new();
     let (mut ipam, note) = if args.repair {
         context.confirm(
-            "This makes anew what is derived: the index, lists of blocks with room, and records of affinities.",
+            "This makes anew what is derived: the index, lists of blocks with room, records of affinities, and the \
+             header of a journal where it is damaged.",
             args.yes,
         )?;
         repair(context, &mut repaired)?
@@ -120,6 +121,9 @@ fn is_unowned(fact: &AddressFact) -> bool {
 
 /// Mends what can be.
 fn repair(context: &mut Context<'_>, repaired: &mut String) -> Result<(Ipam<Store>, Option<String>), Error> {
+    if let Some(done) = context.salvage()? {
+        let _ = writeln!(repaired, "Repaired: {done}");
+    }
     let (mut ipam, note) = context.open_to_change()?;
     for done in run_in_place(ipam.store_mut().rebuild())? {
         let _ = writeln!(repaired, "Repaired: {done}");

@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, OpenHow, ResolveFlag, open, openat, openat2, renameat};
+use nix::fcntl::{AT_FDCWD, AtFlags, OFlag, OpenHow, ResolveFlag, openat, openat2, renameat};
 use nix::sys::stat::{FchmodatFlags, Mode, fchmodat, mkdirat};
 use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, unlinkat};
 
@@ -20,6 +20,9 @@ use crate::datastore::{Error, Verb};
 /// What every open has: a FIFO does not block it, and no child inherits it.
 const ALWAYS: OFlag =
     OFlag::O_CLOEXEC.union(OFlag::O_NOFOLLOW).union(OFlag::O_NONBLOCK).union(OFlag::O_NOCTTY);
+
+/// How much of a directory is read at once, in bytes: several hundred names.
+const NAMES_BYTES: usize = 32 << 10;
 
 /// A directory of the store.
 #[derive(Debug)]
@@ -33,7 +36,8 @@ impl Dir {
     pub(super) fn open_store(path: &Path) -> Result<Option<Self>, Error> {
         // A slash at the end would have the last component followed after all.
         let path: PathBuf = path.components().collect();
-        let opened = open(&path, OFlag::O_RDONLY | OFlag::O_DIRECTORY | ALWAYS, Mode::empty());
+        // `open` of some C libraries sets the flags of the descriptor once more.
+        let opened = openat(AT_FDCWD, &path, OFlag::O_RDONLY | OFlag::O_DIRECTORY | ALWAYS, Mode::empty());
         let file = match opened {
             Ok(fd) => File::from(fd),
             Err(Errno::ENOENT) => return Ok(None),
@@ -167,11 +171,11 @@ impl Dir {
 
     /// Calls `each` with the name of every entry until it answers false. True: there are no more.
     pub(super) fn for_each_name(self, mut each: impl FnMut(&str) -> bool) -> Result<bool, Error> {
-        let path = self.path;
-        let fail = |errno| failed(Verb::List, &path, errno);
-        let entries = nix::dir::Dir::from_fd(OwnedFd::from(self.file)).map_err(fail)?;
-        for entry in entries {
-            let entry = entry.map_err(fail)?;
+        let mut buffer = Vec::with_capacity(NAMES_BYTES);
+        // Not with the C library's, which asks three more questions of each directory, and for memory of its own.
+        let mut entries = rustix::fs::RawDir::new(&self.file, buffer.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = entry.map_err(|error| io_error(Verb::List, &self.path, error.into()))?;
             // A name that is not UTF-8 is none of ours.
             let Ok(name) = entry.file_name().to_str() else {
                 continue;

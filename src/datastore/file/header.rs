@@ -141,7 +141,8 @@ pub(super) fn record_at(
     }
 }
 
-fn parse_record_head(head: &[u8]) -> Option<(u64, u64, u32)> {
+/// The number, the length of the body and the checksum that the header of a record tells.
+pub(super) fn parse_record_head(head: &[u8]) -> Option<(u64, u64, u32)> {
     let rest = head.strip_prefix(RECORD_MAGIC)?;
     let (seq, rest) = rest.split_at_checked(16)?;
     let (len, rest) = rest.strip_prefix(b" ")?.split_at_checked(8)?;
@@ -177,6 +178,13 @@ pub(super) fn mark(generation: u32, seq: u64) -> Vec<u8> {
     hasher.update(&mark);
     mark.extend_from_slice(format!(" {:08x}\n", hasher.finalize()).as_bytes());
     mark
+}
+
+/// The number and the checksum that a mark tells.
+pub(super) fn parse_mark(bytes: &[u8]) -> Option<(u64, u32)> {
+    let (seq, rest) = bytes.strip_prefix(MARK_MAGIC)?.split_at_checked(16)?;
+    let crc = hex_line(rest.strip_prefix(b" ")?)?;
+    Some((hex(seq)?, u32::try_from(crc).ok()?))
 }
 
 /// A hexadecimal number and a line end.

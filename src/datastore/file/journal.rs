@@ -21,8 +21,14 @@ use crate::datastore::{Error, Verb};
 pub(super) const JOURNAL_BYTES: usize = 128 << 10;
 /// How much is read at once, in bytes.
 const READ_BYTES: usize = 16 << 10;
+/// Room for what a journal holds before it is cut, and for one more record: memory that is not used is not mapped.
+const BUFFER_BYTES: usize = 40 << 10;
 /// No journal grows beyond this; it bounds what a damaged file's size makes us read.
 const JOURNAL_BYTES_MAX: usize = 256 << 20;
+
+/// What is said where the header is damaged.
+const NO_HEADER: &str = "its header is not valid; `host-affine ipam check --repair` gives it back, where what stands \
+                         behind it tells enough";
 
 /// An open journal, as read.
 #[derive(Debug)]
@@ -48,7 +54,22 @@ impl Journal {
         let Some(file) = dir.open_file(JOURNAL, flags)? else {
             return Ok(None);
         };
-        let mut journal = Self {
+        let mut journal = Self::unread(file);
+        journal.load()?;
+        Ok(Some(journal))
+    }
+
+    /// Reads a journal as if it had this header.
+    pub(super) fn with_header(file: OpenFile, header: Header) -> Result<Self, Error> {
+        let mut journal = Self::unread(file);
+        journal.begin_reading()?;
+        journal.header = header;
+        journal.replay()?;
+        Ok(journal)
+    }
+
+    fn unread(file: OpenFile) -> Self {
+        Self {
             file,
             header: Header::new(),
             overlay: Overlay::default(),
@@ -56,9 +77,7 @@ impl Journal {
             next_seq: 1,
             capacity: 0,
             flushed: false,
-        };
-        journal.load()?;
-        Ok(Some(journal))
+        }
     }
 
     /// Reads the journal again.
@@ -70,6 +89,18 @@ impl Journal {
     }
 
     fn load(&mut self) -> Result<(), Error> {
+        self.begin_reading()?;
+        self.header = match Header::parse(self.overlay.buffer()) {
+            Ok(header) => header,
+            Err(BadHeader::Damaged) => return Err(self.damaged(NO_HEADER.to_owned())),
+            Err(BadHeader::Newer(found)) => {
+                return Err(Error::NewerFormat { path: self.file.path.clone(), found, supported: VERSION });
+            }
+        };
+        self.replay()
+    }
+
+    fn begin_reading(&mut self) -> Result<(), Error> {
         self.capacity = usize::try_from(self.file.size).unwrap_or(usize::MAX);
         if !(JOURNAL_BYTES..=JOURNAL_BYTES_MAX).contains(&self.capacity) {
             return Err(self.damaged(format!(
@@ -78,14 +109,13 @@ impl Journal {
             )));
         }
         self.flushed = false;
-        self.overlay = Overlay::new(self.file.read_at(0, READ_BYTES)?);
-        self.header = match Header::parse(self.overlay.buffer()) {
-            Ok(header) => header,
-            Err(BadHeader::Damaged) => return Err(self.damaged("its header is not valid".to_owned())),
-            Err(BadHeader::Newer(found)) => {
-                return Err(Error::NewerFormat { path: self.file.path.clone(), found, supported: VERSION });
-            }
-        };
+        let mut buffer = Vec::with_capacity(BUFFER_BYTES);
+        self.file.read_on(&mut buffer, READ_BYTES)?;
+        self.overlay = Overlay::new(buffer);
+        Ok(())
+    }
+
+    fn replay(&mut self) -> Result<(), Error> {
         self.tail = HEADER_BYTES;
         self.next_seq = self.header.first_seq;
         loop {
@@ -113,10 +143,7 @@ impl Journal {
     fn read_to(&mut self, len: usize) -> Result<(), Error> {
         let have = self.overlay.buffer().len();
         let len = len.next_multiple_of(READ_BYTES).min(self.capacity).saturating_sub(have);
-        let offset = u64::try_from(have).unwrap_or(u64::MAX);
-        let more = self.file.read_at(offset, len)?;
-        self.overlay.buffer_mut().extend_from_slice(&more);
-        Ok(())
+        self.file.read_on(self.overlay.buffer_mut(), len)
     }
 
     /// A torn tail and a damaged record look alike; but behind damage, later commits follow.
@@ -256,6 +283,16 @@ impl Journal {
         self.overlay = Overlay::new(bytes);
         self.flushed = true;
         Ok(())
+    }
+
+    /// Writes the header over a damaged one, and nothing of what stands behind it.
+    pub(super) fn write_header(&self) -> Result<(), Error> {
+        let bytes = self.header.to_bytes();
+        self.file
+            .file
+            .write_all_at(bytes.get(..HEADER_BYTES).unwrap_or_default(), 0)
+            .map_err(|source| io_error(Verb::Write, &self.file.path, source))?;
+        self.sync_data()
     }
 
     /// Flushes what earlier calls wrote and may have died before flushing.

@@ -10,19 +10,19 @@
 //!
 //! | calls | on | for |
 //! | --- | --- | --- |
-//! | `openat`, `statx`, `fstatfs`, `flock` | the directory | to be found, safe, local, and ours alone |
-//! | `openat2`, `statx`, `flock`, `pwrite` | `lock` | the second lock, and a note for who waits |
-//! | `openat2`, `statx`, `pread` | `journal` | its first 16 KiB; one more `pread` for each further 16 KiB in use |
-//! | `openat2`, `statx`, `pread`, `close` | `state` | configuration, pools, reservations; none while the journal has them |
-//! | `openat2`, `statx`, 2 `pread`, `close` | `index` | whether the handle holds something: first line and one page |
+//! | `openat`, `fstat`, `fstatfs`, `flock` | the directory | to be found, safe, local, and ours alone |
+//! | `openat2`, `fstat`, `flock`, `pwrite` | `lock` | the second lock, and a note for who waits |
+//! | `openat2`, `fstat`, `pread` | `journal` | its first 16 KiB; one more `pread` for each further 16 KiB in use |
+//! | `openat2`, `fstat`, `pread`, `close` | `state` | configuration, pools, reservations; none while the journal has them |
 //! | `openat2` | the host's node | absent, as a rule |
-//! | `openat2`, `fstat`, 2 `fcntl`, 2 `getdents64`, `close` | `ipam/room/<host>` | a block with room |
-//! | `openat2`, `statx`, `pread`, `close` | the block | which address |
+//! | `openat2`, `fstat`, 2 `pread`, `close` | `index` | whether the handle holds something: first line and one page |
+//! | `openat2`, 2 `getdents64`, `close` | `ipam/room/<host>` | a block with room |
+//! | `openat2`, `fstat`, `pread`, `close` | the block | which address |
 //! | `pwrite`, `fdatasync` | `journal` | the commit |
 //! | 3 `close` | journal, lock, directory | after the answer is out |
 //!
-//! That is 34, and 3 after the answer. A DEL has no node and no list of blocks with room, but looks for the journal and
-//! for the block's entry in that list: 28. The handle's blocks are read through `index`.
+//! That is 31, and 3 after the answer; GNU's C library says `statx` for `fstat`. A DEL has no list of blocks with room, but
+//! looks for the journal and for the block's entry in that list: 29. The handle's blocks are read through `index`.
 //!
 //! # Invariants
 //!
@@ -46,12 +46,14 @@ mod journal;
 mod layout;
 mod lock;
 mod open_file;
+mod origin;
 mod overlay;
 mod own;
 mod read;
 mod rebuild;
 mod record;
 mod room;
+mod salvage;
 mod slots;
 mod state;
 #[cfg(test)]

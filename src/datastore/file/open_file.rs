@@ -60,6 +60,16 @@ impl OpenFile {
             .map_err(|source| io_error(Verb::Read, &self.path, source))?;
         Ok(content)
     }
+
+    /// So many bytes more of a file whose beginning was read.
+    pub(super) fn read_on(&self, content: &mut Vec<u8>, len: usize) -> Result<(), Error> {
+        let have = content.len();
+        content.resize(have + len, 0);
+        let offset = u64::try_from(have).unwrap_or(u64::MAX);
+        self.file
+            .read_exact_at(content.get_mut(have..).unwrap_or_default(), offset)
+            .map_err(|source| io_error(Verb::Read, &self.path, source))
+    }
 }
 
 pub(super) fn check_owner(path: &Path, metadata: &Metadata) -> Result<(), Error> {

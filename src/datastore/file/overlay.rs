@@ -6,6 +6,9 @@ use super::record::{Op, OpVerb, parse};
 use crate::api::HandleId;
 use crate::net::Cidr;
 
+/// Room for the operations of a journal that is about to be cut: memory that is not used is not mapped.
+const OPS_USUAL: usize = 256;
+
 /// What the journal says, and of it, what concerns a given key.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
@@ -26,8 +29,8 @@ pub(super) enum Latest<'a> {
 }
 
 impl Overlay {
-    pub(super) const fn new(buffer: Vec<u8>) -> Self {
-        Self { buffer, ops: Vec::new() }
+    pub(super) fn new(buffer: Vec<u8>) -> Self {
+        Self { buffer, ops: Vec::with_capacity(OPS_USUAL) }
     }
 
     /// Parses the body of one more record.

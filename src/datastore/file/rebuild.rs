@@ -56,13 +56,18 @@ impl FileStore {
         if Some(crc32fast::hash(&content)) != self.journal.header.state {
             return Ok(false);
         }
-        let temporary = format!("{TEMPORARY}{STATE}");
-        let file = self.dir.write_new(&temporary, &content)?;
-        file.sync_data().map_err(|source| io_error(Verb::Sync, &self.dir.path_of(&temporary), source))?;
-        self.dir.rename(&temporary, &self.dir, STATE)?;
-        self.dir.sync()?;
+        self.write_state(&content)?;
         self.state_is_stale = false;
         Ok(true)
+    }
+
+    /// Puts the copy of the settings in place of the one there.
+    pub(super) fn write_state(&self, content: &[u8]) -> Result<(), Error> {
+        let temporary = format!("{TEMPORARY}{STATE}");
+        let file = self.dir.write_new(&temporary, content)?;
+        file.sync_data().map_err(|source| io_error(Verb::Sync, &self.dir.path_of(&temporary), source))?;
+        self.dir.rename(&temporary, &self.dir, STATE)?;
+        self.dir.sync()
     }
 
     /// Removes records of affinities that cannot be read: the blocks say whose they are.

@@ -97,7 +97,8 @@ impl FileStore {
         Ok(into_settings(file))
     }
 
-    fn settings_from_objects(&self) -> Result<Settings, Error> {
+    /// The settings as their own files have them, with the journal laid over.
+    pub(super) fn settings_from_objects(&self) -> Result<Settings, Error> {
         let mut settings = Settings::default();
         for (name, content) in self.objects_in(CONFIGURATIONS)? {
             let path = self.dir.path_of(&format!("{CONFIGURATIONS}/{name}"));

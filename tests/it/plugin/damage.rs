@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::support::cni::Network;
+use crate::support::cni::{Call, Network};
 use crate::support::store::{Lab, View, write_out};
 
 /// A store with `held0` to `held4` in one block that is all of the pool, and everything in its file.
@@ -232,4 +232,29 @@ fn a_journal_that_is_damaged_or_gone_is_named_and_no_shorter_one_is_believed() {
     fs::write(&journal, &whole).expect("ours");
     assert_eq!(View::of(&lab.store()).sound().held, before);
     network.del("late0").succeeded();
+}
+
+#[test]
+fn a_journal_that_lost_its_header_is_given_it_back_by_a_repair() {
+    let lab = Lab::in_memory();
+    let network = written_out(&lab);
+    network.add("late").succeeded();
+    network.del("held1").succeeded();
+    let before = View::of(&lab.store()).sound();
+    let journal = lab.store().join("journal");
+    let mut bytes = fs::read(&journal).expect("a journal");
+    bytes[..128].fill(0);
+    fs::write(&journal, &bytes).expect("ours");
+    assert_eq!(network.add("new").refused().code, 110);
+    let url = format!("file://{}", lab.store().display());
+    let answer = Call::typed(&["--datastore", &url, "ipam", "check", "--repair", "--yes"], "").run();
+    assert!(answer.is_success(), "{answer:?}");
+    assert!(format!("{answer:?}").contains("its header back"), "{answer:?}");
+    assert_eq!(View::of(&lab.store()).sound().held, before.held);
+    assert_eq!(network.add("late").addresses(), before.of_container("late"));
+    network.add("new").succeeded();
+    for container in ["late", "new", "held0", "held2", "held3", "held4"] {
+        network.del(container).succeeded();
+    }
+    assert_eq!(View::of(&lab.store()).sound().held.len(), 0);
 }

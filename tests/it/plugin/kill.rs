@@ -247,7 +247,7 @@ fn calls_that_are_killed_among_others_disturb_none() {
         call.under(&[strace.display().to_string(), "-o".into(), "/dev/null".into(), "-e".into(), kill])
     };
     let mut killed = 0;
-    for round in 0..3 {
+    for round in 0..8 {
         let calls: Vec<Call> = (0..36).map(|n| call("ADD", round * 36 + n)).collect();
         let answers = at_once(&calls);
         let of_adds = answers.iter().filter(|answer| answer.was_killed()).count();

@@ -1,8 +1,8 @@
 //! Power cuts under load, on file systems that lose what was not flushed: nothing that was answered is lost, nothing is
 //! held twice, and the next call works, although the boot id is the same as before.
 //!
-//! A file system on a loop device is shut down without a flush of its log, unmounted and mounted again. By itself each
-//! test makes a few cuts; `scripts/power-cuts` makes as many as are wanted.
+//! A file system on a loop device is shut down without a flush of its log, unmounted and mounted again. By themselves the
+//! tests make two hundred cuts; `scripts/power-cuts` makes as many as are wanted.
 
 mod ledger;
 mod load;
@@ -26,7 +26,7 @@ use crate::support::strace::{SystemCall, record, strace, troubled};
 use crate::support::tally::{Tally, tell};
 
 /// How many cuts each file system gets, where nobody says.
-const CUTS: usize = 18;
+const CUTS: usize = 76;
 /// How many addresses a container has.
 const FAMILIES: usize = 2;
 
@@ -117,7 +117,7 @@ fn is_made_or_not(kind: Kind) {
         ["mkdir", "mkdirat", "openat2", "write", "pwrite64", "fsync", "fdatasync", "renameat", "fchmodat"];
     let is_changing = |call: &&SystemCall| changing.contains(&call.name.as_str());
     let points: Vec<SystemCall> = calls.iter().filter(is_changing).cloned().collect();
-    let cuts = number("HOST_AFFINE_POWER_CUTS").map_or(8, |cuts| cuts / 4);
+    let cuts = number("HOST_AFFINE_POWER_CUTS").map_or(14, |cuts| cuts / 4);
     let mut tally = Tally::default();
     for cut in 0..cuts {
         let network = network(&store_of(cut));

@@ -5,6 +5,7 @@ mod derived;
 mod journal;
 mod locks;
 mod safety;
+mod salvage;
 mod stores;
 
 use std::fs;
