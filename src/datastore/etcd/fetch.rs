@@ -63,7 +63,7 @@ pub(super) fn fetch(
     let (revision, found) = loop {
         match read(gateway, &ranges, first) {
             Err(Error::Remote { problem, .. }) if is_compacted(&problem) && starts < STARTS_MAX => {
-                starts += 1
+                starts += 1;
             }
             read => break read?,
         }

@@ -66,17 +66,23 @@ impl Server {
                 .arg(certificates.path("ca.pem"))
                 .arg("--client-cert-auth");
         }
-        let mut process = command.spawn().expect("etcd starts");
-        let mut log = BufReader::new(process.stderr.take().expect("its log"));
+        let process = command.spawn().expect("etcd starts");
+        let mut server = Self { process, address, scheme, _folder: folder };
+        server.wait_until_ready();
+        server
+    }
+
+    fn wait_until_ready(&mut self) {
+        let mut log = BufReader::new(self.process.stderr.take().expect("its log"));
         let mut seen = String::new();
         let mut line = String::new();
         while log.read_line(&mut line).expect("the log of etcd") > 0 {
-            seen.push_str(&line);
             if line.contains("serving client traffic") {
                 // Somebody has to go on reading what it says.
                 std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
-                return Self { process, address, scheme, _folder: folder };
+                return;
             }
+            seen.push_str(&line);
             line.clear();
         }
         panic!("etcd did not start:\n{seen}");
