@@ -23,9 +23,12 @@ impl Context<'_> {
         self.open(Access::Change, IfAbsent::None)
     }
 
-    /// Gives the store's journal a header back that it lost. The answer says what was done, where it was.
+    /// Gives the journal of a store in files a header back that it lost. The answer says what was done, where it was.
     pub(super) fn salvage(&self) -> Result<Option<String>, Error> {
-        Ok(FileStore::salvage(&self.locate()?)?)
+        match self.place()? {
+            Place::File(options) => Ok(FileStore::salvage(&options)?),
+            Place::Etcd(_) => Ok(None),
+        }
     }
 
     /// Opens the store to find out what a change would do, without making it.

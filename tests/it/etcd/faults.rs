@@ -34,7 +34,8 @@ fn where_nobody_listens_the_error_names_all_who_were_asked_and_why() {
 #[test]
 fn a_silent_server_is_given_up_within_the_patience() {
     let (_listener, url) = silent();
-    let error = read(&mut open(&impatient(&[url.clone()])), &[Want::Settings]).expect_err("it says nothing");
+    let error = read(&mut open(&impatient(std::slice::from_ref(&url))), &[Want::Settings])
+        .expect_err("it says nothing");
     let (fault, class, said) = fault(&error);
     assert_eq!((fault, class), (Fault::Unreachable, Class::Retry));
     assert!(said.contains(&url) && said.contains("1 s"), "{said}");

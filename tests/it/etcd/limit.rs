@@ -97,9 +97,9 @@ fn as_many_pods_as_addresses_are_served_at_once_each_exactly_once() {
     fill(&server);
     let proxy = Proxy::before(server.address());
     for round in 0..2 {
-        let served = on_all_hosts(|pod| pod.add(open(&options(&[proxy.url()]))));
+        let answers = on_all_hosts(|pod| pod.add(open(&options(&[proxy.url()]))));
         let addresses: BTreeSet<IpAddr> =
-            served.into_iter().map(|address| address.expect("there is one for each")).collect();
+            answers.into_iter().map(|address| address.expect("there is one for each")).collect();
         assert_eq!(addresses.len(), HOSTS * PODS_OF_HOST, "round {round}");
         let passed = proxy.passed();
         let commits = passed.iter().filter(|passed| passed.is_commit()).count();

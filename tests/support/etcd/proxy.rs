@@ -20,7 +20,6 @@ pub(crate) enum Fate {
 /// A request that passed.
 #[derive(Clone, Debug)]
 pub(crate) struct Passed {
-    pub(crate) path: String,
     pub(crate) body: String,
 }
 
@@ -101,8 +100,7 @@ fn serve(client: TcpStream, server: &str, shared: &Mutex<Inner>) {
     let Ok(mut to_server) = TcpStream::connect(server) else { return };
     let mut from_server = BufReader::new(to_server.try_clone().expect("a copy"));
     while let Some((head, body)) = message(&mut from_client) {
-        let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
-        let passed = Passed { path, body: String::from_utf8_lossy(&body).into_owned() };
+        let passed = Passed { body: String::from_utf8_lossy(&body).into_owned() };
         let fate = {
             let whole = [head.as_bytes(), &body].concat();
             let mut inner = shared.lock().expect("nobody panics with it");

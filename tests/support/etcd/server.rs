@@ -165,7 +165,7 @@ pub(super) fn await_ready(mut process: Child) -> Child {
     let mut line = String::new();
     while log.read_line(&mut line).expect("the log of etcd") > 0 {
         seen.push_str(&line);
-        if line.contains("ready to serve client requests") {
+        if line.contains("serving client traffic") {
             // Somebody has to go on reading what it says.
             std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
             return process;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::api::calico::{IpamConfiguration, IpamConfigurationSpec, VmAddressPersistence};
+use crate::datastore::etcd::format::configuration::is_in_step;
 use crate::datastore::{Change, Op};
 
 const ALLOCATOR: &str = "/calico/ipam/v2/config";
@@ -178,7 +179,7 @@ fn what_is_written_reads_the_same() {
 fn homes_that_say_the_same_are_in_step() {
     let in_step = |allocator: Option<&str>, spec: Option<&str>| {
         let resource = spec.map(edited);
-        configuration::is_in_step(allocator.map(str::as_bytes), resource.as_deref().map(str::as_bytes))
+        is_in_step(allocator.map(str::as_bytes), resource.as_deref().map(str::as_bytes))
     };
     let strict = r#"{"strict_affinity":true,"auto_allocate_blocks":true}"#;
     assert!(in_step(None, None) && in_step(Some(strict), Some(r#"{"strictAffinity":true}"#)));
