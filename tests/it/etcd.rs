@@ -3,7 +3,6 @@
 
 mod cli;
 mod faults;
-mod limit;
 mod lost;
 mod objects;
 mod paging;

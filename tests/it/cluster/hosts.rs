@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::cni::{Answer, Call, Network};
 
-/// A network without pools of its own: those of the store serve it.
+/// A network without pools of its own: those of the store serve it, to their first and last address.
 pub(super) fn network(name: &str, endpoints: &[String]) -> Network {
     Network::of(&json!({
         "cniVersion": "1.1.0",
@@ -16,6 +16,7 @@ pub(super) fn network(name: &str, endpoints: &[String]) -> Network {
         "ipam": {
             "type": "host-affine",
             "nodename": "node-1",
+            "addressing": "routed",
             "datastore": { "type": "etcdv3", "endpoints": endpoints },
         },
     }))

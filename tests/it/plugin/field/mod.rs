@@ -12,12 +12,12 @@
 //! | F08 the same address in another spelling | `cleaning`; each spelling in `cli::check` and `cli::liveness` |
 //! | F09 a report that is out of date | `cleaning`, `cli::release` |
 //! | F10 blocks of hosts that are gone | `blocks`, `cli::delete` (a node gives up its blocks) |
-//! | F11 a pending claim (needs etcd) | its engine half in `engine::tables::field` (row 57) |
+//! | F11 a pending claim | `cluster::field` on etcd, `engine::tables::field` (row 57) |
 //! | F12 the limit on blocks | `blocks`, `plugin::blocks` |
 //! | F13 borrowing, and strictness later | `plugin::blocks` (a loan stays valid), `cli::show` (each borrowed address) |
 //! | F14 six causes of a refusal | `blocks`, `plugin::causes` |
 //! | F15 a pool added when all others are full | `blocks`, counted in `plugin::counts` |
-//! | F16 room in a second block (needs etcd) | its engine half in `engine::tables::field` |
+//! | F16 room in a second block | `cluster::field` on etcd, `engine::tables::field` |
 //! | F17 a disabled pool | `pools`, `cli::patch` |
 //! | F18 a deleted pool | `pools`, `cli::delete` |
 //! | F19 another block size | `pools` |
@@ -34,9 +34,9 @@
 //! | F30 reboots | `plugin::surroundings` (what an earlier boot left), `gc` |
 //! | F31 a full disk, a record cut short | `plugin::faults` (on a full disk), `plugin::damage`; `durability` for `check` |
 //! | F32 locks left, held, hung | `plugin::refusals` (a held lock), `plugin::surroundings` (a busy lock) |
-//! | F33 an answer that was lost (needs etcd) | its engine half in `engine::tables::field` (a handle that counts too much) |
+//! | F33 an answer that was lost | `cluster::field` on etcd, `etcd::lost`, `engine::tables::release` |
 //! | F34 a hundred pods at once | `plugin::together` (a hundred containers) |
-//! | F35 forty hosts at once (needs etcd) | with sixteen in `plugin::together` |
+//! | F35 forty hosts at once | `cluster::field` on etcd; with sixteen in `plugin::together` |
 //! | F36 to F38 virtual machines | by annotations in `plugin::machines` |
 //! | F39 numbers of a huge pool | `admin`, `cli::show` |
 //! | F40 changing one setting | `cli::configure`, `admin` |
