@@ -56,15 +56,15 @@ fn a_thousand_pods_of_forty_hosts_have_the_thousand_addresses_of_sixteen_blocks_
         assert_eq!(server.list("/calico/ipam/v2/handle/"), []);
     }
     typed(&direct, &["ipam", "configure", "--strictaffinity=true"], "").succeeded();
-    let (served, refused): (Vec<_>, Vec<_>) =
+    let (given, refused): (Vec<_>, Vec<_>) =
         of_all(&proxy.url(), "ADD").into_iter().partition(Answer::is_success);
-    assert!(!refused.is_empty() && !served.is_empty(), "{} of {}", served.len(), HOSTS * PODS);
+    assert!(!refused.is_empty() && !given.is_empty(), "{} of {}", given.len(), HOSTS * PODS);
     for answer in refused {
         let refusal = answer.refused();
         assert!(REFUSALS.contains(&refusal.code), "{refusal:?}");
         refusal.says(&["strict"]);
     }
-    let addresses = all_different(served.into_iter().flat_map(Answer::addresses));
+    let addresses = all_different(given.into_iter().flat_map(Answer::addresses));
     assert_eq!(held(&direct).len(), addresses.len());
     is_sound(&direct);
 }

@@ -224,9 +224,9 @@ fn a_del_frees_an_address_whose_handle_is_gone_or_does_not_name_its_block() {
     let mut batch = Batch::default();
     batch.delete(key.clone(), ipam.store_mut().0.revision(&key).expect("it has one"));
     assert_eq!(ipam.store_mut().0.apply(&batch), Commit::Applied);
-    assert_eq!(del(&mut ipam, "y"), [ip("10.0.0.1"); 0], "another host's");
+    assert!(del(&mut ipam, "y").is_empty(), "another host's");
     assert_eq!(del(&mut ipam, "x"), [ip(&x)]);
-    assert_eq!(del(&mut ipam, "x"), [ip(&x); 0]);
+    assert!(del(&mut ipam, "x").is_empty());
 
     let z = add(&mut ipam, "a", "z");
     let key = Key::Handle(container("z").handle().expect("a handle"));
