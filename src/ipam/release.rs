@@ -16,8 +16,9 @@ use crate::api::{Affinity, HandleId};
 use crate::clock::Timestamp;
 use crate::datastore::{Answer, BATCH_MAX, Datastore, Key, Want};
 
-/// Blocks of one handle in one batch. Each is a change of the block and one of its affinity, and the handle changes too.
-const BLOCKS_AT_ONCE: usize = (BATCH_MAX - 1) / 2;
+/// Blocks of one handle in one batch. Each is a change of the block and one of its affinity; the handle changes too, and a
+/// store may have to write down something of each block that goes.
+const BLOCKS_AT_ONCE: usize = (BATCH_MAX - 32) / 2;
 
 /// What was freed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use host_affine::api::calico::{
 use host_affine::api::{Affinity, HostName};
 use host_affine::clock::Timestamp;
 use host_affine::datastore::memory::Memory;
-use host_affine::datastore::{Datastore, Key};
+use host_affine::datastore::{Datastore, Key, Object};
 use host_affine::ipam::{
     Assign, Assigned, Attachment, Error, Host, Ipam, NoOwnAddresses, OwnAddresses, Owner, PoolAsked,
     PoolChoice, Released, Sharing, Wanted,
@@ -57,17 +57,29 @@ pub(crate) fn pool(name: &str, range: &str, block: u8) -> IpPool {
     IpPool::new(name, IpPoolSpec { block_size: Some(block), ..IpPoolSpec::new(cidr(range)) })
 }
 
-pub(crate) fn put_pool(store: &mut Memory, pool: IpPool) {
+/// A store into which something is put as it is.
+pub(crate) trait Plant {
+    /// Puts it there, whatever stood there.
+    fn plant(&mut self, key: Key, object: impl Into<Object>);
+}
+
+impl Plant for Memory {
+    fn plant(&mut self, key: Key, object: impl Into<Object>) {
+        Memory::plant(self, key, object);
+    }
+}
+
+pub(crate) fn put_pool(store: &mut impl Plant, pool: IpPool) {
     store.plant(Key::Pool(pool.name().to_owned()), pool);
 }
 
-pub(crate) fn put_node(store: &mut Memory, host: &str, labels: &[(&str, &str)]) {
+pub(crate) fn put_node(store: &mut impl Plant, host: &str, labels: &[(&str, &str)]) {
     let mut node = Node::new(host, NodeSpec::default());
     node.metadata.labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     store.plant(Key::Node(name(host)), node);
 }
 
-pub(crate) fn reserve(store: &mut Memory, name: &str, entries: &[&str]) {
+pub(crate) fn reserve(store: &mut impl Plant, name: &str, entries: &[&str]) {
     let spec = IpReservationSpec {
         reserved_cidrs: entries.iter().map(|&entry| entry.to_owned()).collect(),
         ..IpReservationSpec::default()
@@ -75,13 +87,13 @@ pub(crate) fn reserve(store: &mut Memory, name: &str, entries: &[&str]) {
     store.plant(Key::Reservation(name.into()), IpReservation::new(name, spec));
 }
 
-pub(crate) fn configure(store: &mut Memory, change: impl FnOnce(&mut IpamConfigurationSpec)) {
+pub(crate) fn configure(store: &mut impl Plant, change: impl FnOnce(&mut IpamConfigurationSpec)) {
     let mut spec = IpamConfigurationSpec::default();
     change(&mut spec);
     store.plant(Key::Configuration, IpamConfiguration::new("default", spec));
 }
 
-pub(crate) fn strict(store: &mut Memory) {
+pub(crate) fn strict(store: &mut impl Plant) {
     configure(store, |spec| spec.strict_affinity = Some(true));
 }
 

@@ -7,6 +7,7 @@ use host_affine::ipam::{
 };
 use host_affine::net::Family;
 
+use super::super::build::Plant as _;
 use super::super::build::{
     Ask, affinity, any, at, cidr, configure, container, from, host, ip, pool, put_node, put_pool, strict,
 };
@@ -150,11 +151,7 @@ fn what_a_deleted_pool_gave_is_released_and_takes_its_block_along() {
         ..Ask::new("n", id)
     };
     net.ask(&asked("u1")).expect("an address");
-    let mut without = host_affine::datastore::memory::Memory::new();
-    for entry in net.store().entries().filter(|entry| entry.key != Key::Pool("gone".into())) {
-        without.plant(entry.key, entry.object);
-    }
-    *net.store() = without;
+    net.store().remove(&Key::Pool("gone".into()));
     assert!(cidr("10.66.1.16/28").contains_address(ip(&net.add("n", "u2"))));
     assert_eq!(net.del("n", "u1").len(), 1);
     assert_eq!((net.blocks_of("n"), net.audit().len()), (vec!["10.66.1.16/28".to_owned()], 0));

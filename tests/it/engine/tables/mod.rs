@@ -14,18 +14,19 @@ mod pools;
 mod release;
 mod reservations;
 mod rows;
+mod store;
 
 use host_affine::api::calico::IpamBlock;
-use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{Object, run_in_place};
 use host_affine::ipam::{Error, Finding, Ipam, audit};
 use host_affine::net::Cidr;
 
 use super::build::{Ask, addresses, at, pool, put_pool};
+use store::TableStore;
 
 /// Hosts and containers of one store, by name.
 struct Net {
-    ipam: Ipam<Memory>,
+    ipam: Ipam<TableStore>,
     /// Seconds since the start.
     now: u64,
 }
@@ -33,14 +34,14 @@ struct Net {
 impl Net {
     /// A store with pools: name, range, block prefix.
     fn with(pools: &[(&str, &str, u8)]) -> Self {
-        let mut net = Self { ipam: Ipam::new(Memory::new()), now: 0 };
+        let mut net = Self { ipam: Ipam::new(TableStore::new()), now: 0 };
         for (name, range, block) in pools {
             put_pool(net.store(), pool(name, range, *block));
         }
         net
     }
 
-    fn store(&mut self) -> &mut Memory {
+    fn store(&mut self) -> &mut TableStore {
         self.ipam.store_mut()
     }
 
@@ -80,7 +81,7 @@ impl Net {
             Object::Block(block) => Some(*block),
             _ => None,
         };
-        self.store().entries().filter_map(|entry| blocks(entry.object)).collect()
+        self.store().entries().into_iter().filter_map(|entry| blocks(entry.object)).collect()
     }
 
     /// The ranges of the blocks that are kept for a host.
@@ -98,7 +99,7 @@ impl Net {
     }
 
     fn audit(&mut self) -> Vec<Finding> {
-        audit(self.store().entries().map(|entry| (entry.key, entry.object)))
+        audit(self.store().entries().into_iter().map(|entry| (entry.key, entry.object)))
     }
 }
 

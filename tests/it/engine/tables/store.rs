@@ -1,0 +1,158 @@
+//! Where the tables keep their state: in memory, or, when they are run once more for it, in a real etcd.
+
+use std::process::Command;
+
+use host_affine::datastore::etcd::{EtcdOptions, EtcdStore};
+use host_affine::datastore::memory::Memory;
+use host_affine::datastore::{
+    Answer, Batch, Collection, Commit, Datastore, Entry, Error, Key, Object, Revision, Want, run_in_place,
+};
+
+use super::super::build::Plant;
+use super::super::option;
+use crate::support::cni::skip;
+use crate::support::etcd::{Server, is_installed};
+
+/// Set for the run on etcd.
+const ON_ETCD: &str = "HOST_AFFINE_TABLES_ON_ETCD";
+/// A block that is damaged is told by this store itself, not by the engine.
+const NOT_ON_ETCD: [&str; 1] = ["a_damaged_block_is_named_and_the_others_go_on_working"];
+/// How many must have run, so that a filter that finds nothing does not pass.
+const TABLES_MIN: usize = 60;
+
+#[test]
+fn the_tables_hold_on_etcd_too() {
+    if !is_installed() {
+        return skip("there is no `etcd`");
+    }
+    let mut again = Command::new(std::env::current_exe().expect("this test"));
+    again.env(ON_ETCD, "1").args([
+        "engine::tables::",
+        "--test-threads=4",
+        "--skip=the_tables_hold_on_etcd_too",
+    ]);
+    again.args(NOT_ON_ETCD.map(|name| format!("--skip={name}")));
+    let output = again.output().expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}");
+    let passed = said.split("test result: ok. ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
+    assert!(passed.is_some_and(|passed: usize| passed >= TABLES_MIN), "{said}");
+}
+
+/// One of the two. As for the engine, every host in it is this machine, whichever it is.
+pub(super) enum TableStore {
+    Memory(Memory),
+    Etcd {
+        store: Box<EtcdStore>,
+        /// Which runs as long as its store is used.
+        _server: Box<Server>,
+    },
+}
+
+impl TableStore {
+    pub(super) fn new() -> Self {
+        if option(ON_ETCD).is_none() {
+            return Self::Memory(Memory::new());
+        }
+        let server = Server::start();
+        let store = EtcdStore::open(&EtcdOptions::at(vec![server.url()])).expect("the store opens");
+        Self::Etcd { store: Box::new(store), _server: Box::new(server) }
+    }
+
+    fn get(&mut self, key: &Key) -> Option<Entry> {
+        let answers = run_in_place(self.read(&[Want::Object(key.clone())])).expect("it can be read");
+        answers.into_iter().next().and_then(Answer::object)
+    }
+
+    fn apply(&mut self, batch: Batch) {
+        assert_eq!(run_in_place(self.commit(batch)).expect("it can be written"), Commit::Applied);
+    }
+
+    /// The revision of what stands at a key.
+    pub(super) fn revision(&mut self, key: &Key) -> Option<Revision> {
+        self.get(key).map(|entry| entry.revision)
+    }
+
+    /// Takes away what stands at a key.
+    pub(super) fn remove(&mut self, key: &Key) {
+        let mut batch = Batch::default();
+        batch.delete(key.clone(), self.revision(key).expect("it is there"));
+        self.apply(batch);
+    }
+
+    /// All that is there, in no order.
+    pub(super) fn entries(&mut self) -> Vec<Entry> {
+        let mut wants =
+            vec![Want::Settings, Want::Nodes, Want::AllBlocks, Want::AllAffinities, Want::AllHandles];
+        let collections = [
+            Collection::Carved,
+            Collection::PoolExtras,
+            Collection::Allocations,
+            Collection::Claims,
+            Collection::Machines,
+        ];
+        wants.extend(collections.map(Want::All));
+        let mut entries = Vec::new();
+        for answer in run_in_place(self.read(&wants)).expect("it can be read") {
+            match answer {
+                Answer::Settings(settings) => {
+                    let at = |key: Key, revision: Revision, object: Object| Entry { key, revision, object };
+                    entries
+                        .extend(settings.configuration.map(|(r, it)| at(Key::Configuration, r, it.into())));
+                    let pools = settings.pools.into_iter();
+                    entries.extend(pools.map(|(r, it)| at(Key::Pool(it.name().to_owned()), r, it.into())));
+                    let kept = settings.reservations.into_iter();
+                    entries
+                        .extend(kept.map(|(r, it)| at(Key::Reservation(it.name().to_owned()), r, it.into())));
+                }
+                answer => entries.extend(answer.objects()),
+            }
+        }
+        entries
+    }
+}
+
+impl Plant for TableStore {
+    fn plant(&mut self, key: Key, object: impl Into<Object>) {
+        if let Self::Memory(memory) = self {
+            return memory.plant(key, object);
+        }
+        let mut batch = Batch::default();
+        match self.revision(&key) {
+            Some(revision) => batch.update(key, revision, object),
+            None => batch.create(key, object),
+        }
+        self.apply(batch);
+    }
+}
+
+impl Datastore for TableStore {
+    async fn read(&mut self, wants: &[Want]) -> Result<Vec<Answer>, Error> {
+        match self {
+            Self::Memory(memory) => memory.read(wants).await,
+            Self::Etcd { store, .. } => store.read(wants).await,
+        }
+    }
+
+    async fn commit(&mut self, batch: Batch) -> Result<Commit, Error> {
+        match self {
+            Self::Memory(memory) => memory.commit(batch).await,
+            Self::Etcd { store, .. } => store.commit(batch).await,
+        }
+    }
+
+    async fn back_off(&mut self, attempt: u32) {
+        match self {
+            Self::Memory(memory) => memory.back_off(attempt).await,
+            Self::Etcd { store, .. } => store.back_off(attempt).await,
+        }
+    }
+
+    fn is_atomic(&self) -> bool {
+        true
+    }
+
+    fn is_one_machine(&self) -> bool {
+        true
+    }
+}
