@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use crate::support::cni::{Network, is_release_build, program, skip};
+use crate::support::cni::{Network, is_release_build, plugin, program, skip};
 use crate::support::store::{Lab, View, write_out};
 use crate::support::strace::{SystemCall, record, strace, troubled};
 
@@ -92,12 +92,19 @@ fn a_steady_add_makes_few_system_calls() {
     }
 }
 
+/// A variable that only GNU's C library looks at.
+const GNU_ONLY: &[u8] = b"GLIBC_TUNABLES";
+
 #[test]
 fn an_add_needs_little_memory() {
     if !is_release_build() {
         return skip("only the static release build is held to its memory");
     }
     let Some(time) = program("time") else { return skip("GNU time is not installed") };
+    let binary = fs::read(plugin()).expect("the plugin");
+    if binary.windows(GNU_ONLY.len()).any(|bytes| bytes == GNU_ONLY) {
+        return skip("the plugin is linked with GNU's C library, for want of the target for musl");
+    }
     let lab = Lab::new();
     let network = three_hosts(&lab);
     // A shell between us and it: what a process had before its `exec` counts as its own.
