@@ -143,6 +143,10 @@ pub enum Collection {
 }
 
 impl Collection {
+    /// All there are.
+    pub const ALL: [Self; 5] =
+        [Self::Carved, Self::PoolExtras, Self::Allocations, Self::Claims, Self::Machines];
+
     /// Whether a key belongs to it.
     #[must_use]
     pub fn has(self, key: &Key) -> bool {

@@ -11,14 +11,24 @@ use super::machine::MachineFate;
 use super::owner::{self, Attachment, ValidAttachments, noted};
 use super::policy::Policy;
 use super::{Block, Error, Host, Ipam};
+use crate::api::HandleId;
 use crate::api::calico::{AttributeFields, IpamHandle};
-use crate::api::{Affinity, HandleId};
 use crate::clock::Timestamp;
 use crate::datastore::{Answer, BATCH_MAX, Datastore, Key, Want};
 
 /// Blocks of one handle in one batch. Each is a change of the block and one of its affinity; the handle changes too, and a
 /// store may have to write down something of each block that goes.
 const BLOCKS_AT_ONCE: usize = (BATCH_MAX - 32) / 2;
+
+/// Where a handle's addresses are looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Among {
+    /// In the blocks that the handle names.
+    Named,
+    /// And in this host's own: others write to a store of many machines too, and may have lost the handle, or never
+    /// have written it.
+    OwnBlocks,
+}
 
 /// What was freed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -79,54 +89,7 @@ impl<D: Datastore> Ipam<D> {
         if !detached.addresses.is_empty() || self.store.is_one_machine() {
             return Ok(detached);
         }
-        self.release_unnamed(handle, host, now, own).await
-    }
-
-    /// Frees what a handle has in this host's blocks, although it does not name them: others write to this store too,
-    /// and may have lost the handle, or never have written it.
-    async fn release_unnamed(
-        &mut self,
-        handle: &HandleId,
-        host: &Host,
-        now: Timestamp,
-        meant: impl Fn(&Allocation<'_>) -> bool,
-    ) -> Result<Released, Error> {
-        let mut attempts = Attempts::default();
-        let owner = Affinity::Host(host.name.clone());
-        loop {
-            let own = self.store.read(&[Want::AffinityCidrs(owner.clone())]).await?.pop();
-            let own = own.map(Answer::cidrs).unwrap_or_default();
-            let mut wants =
-                vec![Want::Settings, Want::Object(Key::Node(host.name.clone())), Want::Held(handle.clone())];
-            wants.extend(own.into_iter().map(|cidr| Want::Object(Key::Block(cidr))));
-            let mut answers = self.store.read(&wants).await?.into_iter();
-            let mut next = || answers.next().expect("an answer for each want");
-            let (settings, node, (stored, _)) = (next().settings(), next().object(), next().held());
-            let policy = Policy::new(settings, node, &host.name, now);
-            let mut draft = Draft::default();
-            draft.rest_on(Key::Handle(handle.clone()), stored.as_ref().map(|entry| entry.revision));
-            draft.load_handle(handle, stored.map(|entry| (entry.revision, entry.into::<IpamHandle>())));
-            let mut released = Released::default();
-            for entry in answers.filter_map(Answer::object) {
-                let Ok((revision, block)) = checked(entry, &policy) else {
-                    // Whether it has an address of this handle cannot be told, and nothing says so.
-                    continue;
-                };
-                let cidr = block.cidr();
-                let block = draft.load_block(revision, block);
-                let freed = free(block, handle, &policy, |allocation| {
-                    meant(allocation) && is_near(&allocation.fields, host, false)
-                });
-                let left = count(block, handle);
-                if !freed.is_empty() {
-                    draft.set_count(handle, cidr, left);
-                }
-                released.addresses.extend(freed);
-            }
-            if self.write(draft, &policy.reserved, &mut attempts).await? == Next::Done {
-                return Ok(released);
-            }
-        }
+        self.release_among(Among::OwnBlocks, handle, host, now, own).await
     }
 
     /// Frees everything that a handle holds.
@@ -150,15 +113,39 @@ impl<D: Datastore> Ipam<D> {
         now: Timestamp,
         meant: impl Fn(&Allocation<'_>) -> bool,
     ) -> Result<Released, Error> {
+        self.release_among(Among::Named, handle, host, now, meant).await
+    }
+
+    async fn release_among(
+        &mut self,
+        among: Among,
+        handle: &HandleId,
+        host: &Host,
+        now: Timestamp,
+        meant: impl Fn(&Allocation<'_>) -> bool,
+    ) -> Result<Released, Error> {
         let mut attempts = Attempts::default();
         let mut before = Vec::new();
         loop {
-            let wants =
-                [Want::Settings, Want::Object(Key::Node(host.name.clone())), Want::Held(handle.clone())];
+            let mut wants =
+                vec![Want::Settings, Want::Object(Key::Node(host.name.clone())), Want::Held(handle.clone())];
+            if among == Among::OwnBlocks {
+                let own = self.store.read(&[Want::AffinityCidrs(host.name.clone().into())]).await?.pop();
+                let own = own.map(Answer::cidrs).unwrap_or_default();
+                wants.extend(own.into_iter().map(|cidr| Want::Object(Key::Block(cidr))));
+            }
             let mut answers = self.store.read(&wants).await?.into_iter();
             let mut next = || answers.next().expect("an answer for each want");
-            let (settings, node, (stored, blocks)) = (next().settings(), next().object(), next().held());
+            let (settings, node, (stored, named)) = (next().settings(), next().object(), next().held());
             let policy = Policy::new(settings, node, &host.name, now);
+            let mut blocks =
+                named.into_iter().map(|entry| checked(entry, &policy)).collect::<Result<Vec<_>, _>>()?;
+            // Nothing says that an own block which is damaged has anything of this handle.
+            for other in answers.filter_map(Answer::object).filter_map(|entry| checked(entry, &policy).ok()) {
+                if blocks.iter().all(|(_, block)| block.cidr() != other.1.cidr()) {
+                    blocks.push(other);
+                }
+            }
             let mut draft = Draft::default();
             let (one_machine, alone) = (self.store.is_one_machine(), self.is_alone());
             let counts = Counts::new(stored.as_ref(), alone, attempts.so_far());
@@ -166,8 +153,7 @@ impl<D: Datastore> Ipam<D> {
             let mut released = Released::default();
             let mut emptied = Vec::new();
             let mut is_all = true;
-            for entry in blocks {
-                let (revision, block) = checked(entry, &policy)?;
+            for (revision, block) in blocks {
                 let cidr = block.cidr();
                 draft.load_block(revision, block);
                 if draft.len() > BLOCKS_AT_ONCE {

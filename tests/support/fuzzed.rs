@@ -270,14 +270,7 @@ fn wants() -> Vec<Want> {
         Want::Held(handle.clone()),
         Want::Object(Key::MachinesOf(handle)),
     ];
-    let collections = [
-        Collection::Carved,
-        Collection::PoolExtras,
-        Collection::Allocations,
-        Collection::Claims,
-        Collection::Machines,
-    ];
-    wants.extend(collections.map(Want::All));
+    wants.extend(Collection::ALL.map(Want::All));
     wants
 }
 

@@ -84,14 +84,7 @@ impl TableStore {
     pub(super) fn entries(&mut self) -> Vec<Entry> {
         let mut wants =
             vec![Want::Settings, Want::Nodes, Want::AllBlocks, Want::AllAffinities, Want::AllHandles];
-        let collections = [
-            Collection::Carved,
-            Collection::PoolExtras,
-            Collection::Allocations,
-            Collection::Claims,
-            Collection::Machines,
-        ];
-        wants.extend(collections.map(Want::All));
+        wants.extend(Collection::ALL.map(Want::All));
         let mut entries = Vec::new();
         for answer in run_in_place(self.read(&wants)).expect("it can be read") {
             match answer {
