@@ -3,5 +3,6 @@
 mod field;
 mod hosts;
 mod limit;
+mod load;
 mod machines;
 mod members;

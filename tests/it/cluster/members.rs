@@ -2,62 +2,82 @@
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use super::hosts::{held, is_sound, network, pool};
-use crate::support::cni::{all_different, skip};
+use super::load::{PODS, calls, container, set_up};
+use crate::support::cni::{Answer, Call, all_different, skip};
 use crate::support::etcd::{Cluster, is_installed};
+use crate::support::files::allow_many_open;
 use crate::support::tally::tell;
 
-const HOSTS: usize = 6;
+/// How often a runtime asks for a pod's network before this test calls it an outage.
+const ATTEMPTS_MAX: usize = 5;
 
 #[test]
 fn with_one_member_of_three_lost_and_then_another_adds_go_on_and_no_answer_is_lost() {
     if !is_installed() {
         return skip("etcd is not installed");
     }
+    allow_many_open();
     let mut cluster = Cluster::start();
     let urls = cluster.urls();
-    pool(&urls, "p", "10.78.0.0/21", 26);
-    let answered = Answered::default();
-    let is_over = AtomicBool::new(false);
-    let given: Vec<(String, IpAddr)> = thread::scope(|scope| {
-        let hosts: Vec<_> = (0..HOSTS)
-            .map(|host| {
-                let (urls, answered, is_over) = (&urls, &answered, &is_over);
-                scope.spawn(move || adds(host, urls, answered, is_over))
+    set_up(&urls);
+    let turns = tempfile::tempdir().expect("a directory for the hosts' locks");
+    let attempts = AtomicUsize::new(0);
+    let (answered, answers) = channel();
+    let adds = calls(&urls, &turns, "ADD");
+    let given: Vec<IpAddr> = thread::scope(|scope| {
+        let pods: Vec<_> = adds
+            .iter()
+            .map(|call| {
+                let (answered, attempts) = (answered.clone(), &attempts);
+                scope.spawn(move || add(call, &answered, attempts))
             })
             .collect();
-        // So many were answered before each turn, so that each meets a load.
-        answered.wait_for(60);
+        drop(answered);
+        // So many more were answered before each turn, so that each meets the load; fewer only when all have ended.
+        let wait_for_more = || answers.iter().take(PODS / 6).count();
+        wait_for_more();
         cluster.kill(0);
-        answered.wait_for(60);
+        wait_for_more();
         cluster.start_again(0);
-        answered.wait_for(30);
+        wait_for_more();
         cluster.cut_off(1);
-        answered.wait_for(60);
+        wait_for_more();
         cluster.connect(1);
-        answered.wait_for(30);
-        is_over.store(true, Ordering::SeqCst);
-        hosts.into_iter().flat_map(|host| host.join().expect("every ADD is answered")).collect()
+        pods.into_iter().map(|pod| pod.join().expect("every ADD is answered")).collect()
     });
     tell(&format!(
-        "{} ADDs of {HOSTS} hosts while one member of etcd was killed and another cut off",
-        given.len()
+        "{} ADDs in {} attempts while one member of etcd was killed and another cut off",
+        given.len(),
+        attempts.into_inner(),
     ));
-    all_different(given.iter().map(|(_, address)| *address));
-    let held = held(&urls);
-    let stored: BTreeSet<(IpAddr, String)> = held.iter().cloned().collect();
-    for (container, address) in &given {
-        let handle = format!("members.{container}");
-        assert!(
-            stored.contains(&(*address, handle)),
-            "{container} was answered {address}, which is not there"
-        );
-    }
-    assert_eq!(held.len(), given.len(), "nothing else is held");
+    assert_eq!(all_different(given.iter().copied()).len(), PODS);
+    let expected: BTreeSet<(IpAddr, String)> = given
+        .iter()
+        .enumerate()
+        .map(|(pod, address)| (*address, format!("load.{}", container(pod))))
+        .collect();
+    assert_eq!(
+        held(&urls).into_iter().collect::<BTreeSet<_>>(),
+        expected,
+        "what was answered, and nothing else"
+    );
     is_sound(&urls);
+}
+
+/// An ADD, made again like a runtime does when it failed.
+fn add(call: &Call, answered: &Sender<()>, attempts: &AtomicUsize) -> IpAddr {
+    let attempt = |_| {
+        attempts.fetch_add(1, Ordering::SeqCst);
+        Some(call.run()).filter(Answer::is_success)
+    };
+    let answer = (0..ATTEMPTS_MAX).find_map(attempt).expect("an ADD is answered while two members are there");
+    answered.send(()).expect("whoever waits for it lives as long");
+    answer.address()
 }
 
 #[test]
@@ -79,40 +99,4 @@ fn with_two_members_of_three_gone_an_add_fails_in_time_and_says_so() {
     network.add("after").address();
     assert_eq!(held(&urls).len(), 2);
     is_sound(&urls);
-}
-
-/// How many ADDs were answered.
-#[derive(Default)]
-struct Answered(AtomicUsize);
-
-impl Answered {
-    fn wait_for(&self, more: usize) {
-        let until = self.0.load(Ordering::SeqCst) + more;
-        while self.0.load(Ordering::SeqCst) < until {
-            thread::yield_now();
-        }
-    }
-}
-
-/// One host's ADDs until it is over: every one must succeed, at the second attempt of the runtime at the latest. Now and
-/// then it ends a container, and asks for it anew.
-fn adds(host: usize, urls: &[String], answered: &Answered, is_over: &AtomicBool) -> Vec<(String, IpAddr)> {
-    let network = network("members", urls).on(&format!("host-{host}"));
-    let mut given = Vec::new();
-    for number in 0.. {
-        if is_over.load(Ordering::SeqCst) {
-            break;
-        }
-        let container = format!("c{host}-{number}");
-        let answer = network.add(&container);
-        let address = if answer.is_success() { answer.address() } else { network.add(&container).address() };
-        answered.0.fetch_add(1, Ordering::SeqCst);
-        if number % 5 == 4 {
-            // A runtime sends a DEL until it succeeds.
-            while !network.del(&container).is_success() {}
-        } else {
-            given.push((container, address));
-        }
-    }
-    given
 }
