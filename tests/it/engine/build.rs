@@ -9,7 +9,7 @@ use host_affine::api::calico::{
 use host_affine::api::{Affinity, HostName};
 use host_affine::clock::Timestamp;
 use host_affine::datastore::memory::Memory;
-use host_affine::datastore::{Datastore, Key, Object};
+use host_affine::datastore::{Datastore, Entry, Key, Object};
 use host_affine::ipam::{
     Assign, Assigned, Attachment, Error, Host, Ipam, NoOwnAddresses, OwnAddresses, Owner, PoolAsked,
     PoolChoice, Released, Sharing, Wanted,
@@ -57,29 +57,35 @@ pub(crate) fn pool(name: &str, range: &str, block: u8) -> IpPool {
     IpPool::new(name, IpPoolSpec { block_size: Some(block), ..IpPoolSpec::new(cidr(range)) })
 }
 
-/// A store into which something is put as it is.
-pub(crate) trait Plant {
-    /// Puts it there, whatever stood there.
+/// A store whose objects are put and seen as they are.
+pub(crate) trait Bare: Datastore {
+    /// Puts one there, whatever stood there.
     fn plant(&mut self, key: Key, object: impl Into<Object>);
+    /// All that are there, always in the same order.
+    fn entries(&mut self) -> Vec<Entry>;
 }
 
-impl Plant for Memory {
+impl Bare for Memory {
     fn plant(&mut self, key: Key, object: impl Into<Object>) {
         Memory::plant(self, key, object);
     }
+
+    fn entries(&mut self) -> Vec<Entry> {
+        Memory::entries(self).collect()
+    }
 }
 
-pub(crate) fn put_pool(store: &mut impl Plant, pool: IpPool) {
+pub(crate) fn put_pool(store: &mut impl Bare, pool: IpPool) {
     store.plant(Key::Pool(pool.name().to_owned()), pool);
 }
 
-pub(crate) fn put_node(store: &mut impl Plant, host: &str, labels: &[(&str, &str)]) {
+pub(crate) fn put_node(store: &mut impl Bare, host: &str, labels: &[(&str, &str)]) {
     let mut node = Node::new(host, NodeSpec::default());
     node.metadata.labels = labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
     store.plant(Key::Node(name(host)), node);
 }
 
-pub(crate) fn reserve(store: &mut impl Plant, name: &str, entries: &[&str]) {
+pub(crate) fn reserve(store: &mut impl Bare, name: &str, entries: &[&str]) {
     let spec = IpReservationSpec {
         reserved_cidrs: entries.iter().map(|&entry| entry.to_owned()).collect(),
         ..IpReservationSpec::default()
@@ -87,13 +93,13 @@ pub(crate) fn reserve(store: &mut impl Plant, name: &str, entries: &[&str]) {
     store.plant(Key::Reservation(name.into()), IpReservation::new(name, spec));
 }
 
-pub(crate) fn configure(store: &mut impl Plant, change: impl FnOnce(&mut IpamConfigurationSpec)) {
+pub(crate) fn configure(store: &mut impl Bare, change: impl FnOnce(&mut IpamConfigurationSpec)) {
     let mut spec = IpamConfigurationSpec::default();
     change(&mut spec);
     store.plant(Key::Configuration, IpamConfiguration::new("default", spec));
 }
 
-pub(crate) fn strict(store: &mut impl Plant) {
+pub(crate) fn strict(store: &mut impl Bare) {
     configure(store, |spec| spec.strict_affinity = Some(true));
 }
 

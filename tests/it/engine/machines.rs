@@ -1,4 +1,4 @@
-//! Virtual machines: sections 6, 7, 9 and 14 of the rules for them, on a store in memory.
+//! Virtual machines: sections 6, 7, 9 and 14 of the rules for them, in memory and in etcd.
 
 mod life;
 mod migration;
@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use host_affine::api::calico::VmAddressPersistence;
-use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{Datastore, MachineRole, run_in_place};
 use host_affine::ipam::{
     Assign, Assigned, Attachment, Error, Finding, Host, Ipam, MachineIdentity, MachineReport, NoOwnAddresses,
@@ -17,21 +16,31 @@ use host_affine::ipam::{
 };
 use host_affine::net::Family;
 
-use super::build::{any, at, configure, container, host, pool, put_pool};
+use super::build::{Bare, any, at, configure, container, host, pool, put_pool};
+use super::either::{Either, again_on_etcd};
 
 /// No address.
 const NONE: [IpAddr; 0] = [];
 
+#[test]
+fn machines_do_so_on_etcd_too() {
+    let scenarios = ["life", "migration", "surroundings"].map(|name| format!("engine::machines::{name}::"));
+    again_on_etcd(&scenarios.each_ref().map(String::as_str), &[], 30);
+}
+
 /// Machines keep their addresses.
-fn engine() -> Ipam<Memory> {
-    let mut store = Memory::default();
+fn engine() -> Ipam<Either> {
+    Ipam::new(prepared(Either::new()))
+}
+
+fn prepared<S: Bare>(mut store: S) -> S {
     put_pool(&mut store, pool("four", "10.0.0.0/26", 28));
     put_pool(&mut store, pool("six", "fd00::/120", 124));
     enable(&mut store);
-    Ipam::new(store)
+    store
 }
 
-fn enable(store: &mut Memory) {
+fn enable(store: &mut impl Bare) {
     configure(store, |spec| spec.kube_virt_vm_address_persistence = Some(VmAddressPersistence::Enabled));
 }
 
@@ -90,7 +99,7 @@ impl Launcher {
         Self { seconds, ..self }
     }
 
-    fn add(&self, ipam: &mut Ipam<Memory>) -> Result<Assigned, Error> {
+    fn add(&self, ipam: &mut Ipam<impl Bare>) -> Result<Assigned, Error> {
         let assigned = run_in_place(self.ask(ipam));
         sound(ipam);
         assigned
@@ -119,20 +128,20 @@ impl Launcher {
     }
 
     /// Its addresses, as an ADD gives them.
-    fn start(&self, ipam: &mut Ipam<Memory>) -> Vec<IpAddr> {
+    fn start(&self, ipam: &mut Ipam<impl Bare>) -> Vec<IpAddr> {
         let assigned = self.add(ipam).unwrap_or_else(|error| panic!("no address: {error}"));
         assigned.addresses.iter().map(|given| given.address).collect()
     }
 
     /// What a DEL, which knows no machine, frees.
-    fn stop(&self, ipam: &mut Ipam<Memory>) -> Vec<IpAddr> {
+    fn stop(&self, ipam: &mut Ipam<impl Bare>) -> Vec<IpAddr> {
         let released = run_in_place(ipam.release(&self.attachment, &self.host, at(self.seconds)));
         sound(ipam);
         released.expect("a DEL").addresses
     }
 
     /// What a DEL frees when the machine is being deleted.
-    fn stop_deleted(&self, ipam: &mut Ipam<Memory>) -> Vec<IpAddr> {
+    fn stop_deleted(&self, ipam: &mut Ipam<impl Bare>) -> Vec<IpAddr> {
         let released =
             run_in_place(ipam.release_with_machine(&self.attachment, &self.host, at(self.seconds)));
         sound(ipam);
@@ -141,17 +150,17 @@ impl Launcher {
 }
 
 /// The machine as a list shows it.
-fn machine(ipam: &mut Ipam<Memory>) -> Option<MachineReport> {
+fn machine(ipam: &mut Ipam<impl Bare>) -> Option<MachineReport> {
     machine_on(ipam, "net")
 }
 
-fn machine_on(ipam: &mut Ipam<Memory>, network: &str) -> Option<MachineReport> {
+fn machine_on(ipam: &mut Ipam<impl Bare>, network: &str) -> Option<MachineReport> {
     let handle = machine_handle(network, "prod", "db").expect("a handle");
     run_in_place(ipam.machines()).expect("a list").remove(&handle)
 }
 
 /// Who owns the machine's addresses: the pods that are active and alternate; `-`: nobody.
-fn owners(ipam: &mut Ipam<Memory>) -> (String, String) {
+fn owners(ipam: &mut Ipam<impl Bare>) -> (String, String) {
     let pod = |notes: &BTreeMap<String, String>| notes.get("pod").cloned().unwrap_or_else(|| "-".into());
     machine(ipam).map_or_else(|| ("gone".into(), "gone".into()), |m| (pod(&m.active), pod(&m.alternate)))
 }
@@ -160,11 +169,11 @@ fn are(active: &str, alternate: &str) -> (String, String) {
     (active.into(), alternate.into())
 }
 
-fn findings(ipam: &mut Ipam<Memory>) -> Vec<Finding> {
-    audit(ipam.store_mut().entries().map(|entry| (entry.key, entry.object)))
+fn findings(ipam: &mut Ipam<impl Bare>) -> Vec<Finding> {
+    audit(ipam.store_mut().entries().into_iter().map(|entry| (entry.key, entry.object)))
 }
 
 #[track_caller]
-fn sound(ipam: &mut Ipam<Memory>) {
+fn sound(ipam: &mut Ipam<impl Bare>) {
     assert_eq!(findings(ipam), []);
 }

@@ -5,6 +5,7 @@ mod build;
 mod carve;
 #[path = "../../support/effect.rs"]
 mod effect;
+mod either;
 mod judge;
 mod machines;
 mod model;

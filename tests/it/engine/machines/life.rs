@@ -4,7 +4,7 @@ use host_affine::datastore::{Key, run_in_place};
 use host_affine::ipam::{MachineIdentity, machine_handle};
 use std::time::Duration;
 
-use super::super::build::{Ask, at};
+use super::super::build::{Ask, Bare as _, at};
 use super::{Launcher, NONE, are, engine, machine, owners};
 
 #[test]
@@ -49,9 +49,9 @@ fn the_same_pod_that_asks_again_changes_nothing() {
     let mut ipam = engine();
     let pod = Launcher::source("a", "p1");
     pod.start(&mut ipam);
-    let before: Vec<_> = ipam.store_mut().entries().collect();
+    let before = ipam.store_mut().entries();
     pod.clone().after(60).start(&mut ipam);
-    assert_eq!(ipam.store_mut().entries().collect::<Vec<_>>(), before);
+    assert_eq!(ipam.store_mut().entries(), before);
 }
 
 #[test]
@@ -67,6 +67,7 @@ fn a_deleted_machines_address_goes_with_its_last_pod() {
     let left = ipam
         .store_mut()
         .entries()
+        .into_iter()
         .filter(|entry| matches!(entry.key, Key::Machine(_) | Key::MachinesOf(_) | Key::Handle(_)));
     assert_eq!(left.count(), 0);
 }

@@ -1,10 +1,11 @@
 //! Source and target, and who has the address when.
 
 use host_affine::datastore::run_in_place;
-use host_affine::ipam::{Error, PromoteError, machine_handle};
+use host_affine::ipam::{Error, Ipam, PromoteError, machine_handle};
 use host_affine::net::Family;
 
-use super::super::build::{any, at, exactly};
+use super::super::build::{Bare as _, any, at, exactly};
+use super::super::either::Either;
 use super::{Launcher, NONE, are, engine, machine, owners};
 
 #[test]
@@ -120,10 +121,7 @@ fn a_requested_address_is_the_machines_or_is_refused() {
     assert_eq!(one, [both[1]]);
 }
 
-fn promote(
-    ipam: &mut host_affine::ipam::Ipam<host_affine::datastore::memory::Memory>,
-    pod: &str,
-) -> Result<(), PromoteError> {
+fn promote(ipam: &mut Ipam<Either>, pod: &str) -> Result<(), PromoteError> {
     let handle = machine_handle("net", "prod", "db").expect("a handle");
     run_in_place(ipam.promote(&handle, "prod", pod, at(5)))
 }
@@ -140,9 +138,9 @@ fn whoever_watched_the_migration_can_say_that_it_is_over() {
     Launcher::target("b", "t").dual().start(&mut ipam);
     promote(&mut ipam, "t").expect("swapped");
     assert_eq!(owners(&mut ipam), are("t", "s"));
-    let before: Vec<_> = ipam.store_mut().entries().collect();
+    let before = ipam.store_mut().entries();
     promote(&mut ipam, "t").expect("already");
-    assert_eq!(ipam.store_mut().entries().collect::<Vec<_>>(), before, "nothing is written");
+    assert_eq!(ipam.store_mut().entries(), before, "nothing is written");
     source.stop(&mut ipam);
     assert_eq!(owners(&mut ipam), are("t", "-"));
 }

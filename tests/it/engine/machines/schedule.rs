@@ -10,7 +10,7 @@ use host_affine::ipam::{Finding, Ipam, audit};
 use super::super::choices::Choices;
 use super::super::schedule::{Client, Run, run, run_alone};
 use super::super::sim::{Kind, Sim, World};
-use super::{Launcher, engine};
+use super::{Launcher, prepared};
 
 /// Seeds for a store that applies in order, which has too many orders for every day.
 const SEEDS: u64 = 150;
@@ -107,13 +107,13 @@ fn owners(ipam: &mut Ipam<Memory>) -> (String, String) {
 
 #[test]
 fn first_starts_of_one_machine_at_once_have_one_address() {
-    let state = engine().into_store();
+    let state = prepared(Memory::new());
     let acts = [Act::Add(Launcher::source("a", "p1")), Act::Add(Launcher::source("b", "p2"))];
     every_order(&state, &acts, |ipam| assert_eq!(owners(ipam).0, "p2", "who came last"));
 }
 
 fn running() -> Memory {
-    let mut ipam = engine();
+    let mut ipam = Ipam::new(prepared(Memory::new()));
     Launcher::source("a", "s").start(&mut ipam);
     ipam.into_store()
 }

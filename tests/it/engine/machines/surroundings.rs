@@ -6,7 +6,7 @@ use host_affine::api::calico::{IpReservation, VmAddressPersistence};
 use host_affine::datastore::{Key, run_in_place};
 use host_affine::ipam::Error;
 
-use super::super::build::{Ask, addresses, at, configure, host, name, pool, put_pool};
+use super::super::build::{Ask, Bare as _, addresses, at, configure, host, name, pool, put_pool};
 use super::{Launcher, NONE, are, enable, engine, machine, machine_on, owners};
 
 #[test]
@@ -148,6 +148,7 @@ fn machines_take_addresses_until_there_are_none_and_are_refused_as_pods_are() {
     let left = ipam
         .store_mut()
         .entries()
+        .into_iter()
         .filter(|entry| matches!(&entry.key, Key::Machine(handle) if handle.as_str().ends_with("more")));
     assert_eq!(left.count(), 0, "nothing is left of who got nothing");
 }

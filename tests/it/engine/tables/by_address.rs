@@ -10,7 +10,7 @@ use host_affine::datastore::{Answer, Datastore, Key, Want, run_in_place};
 use host_affine::ipam::{AddressFact, Assignment, ReleaseError};
 use host_affine::net::Family;
 
-use super::super::build::Plant as _;
+use super::super::build::Bare as _;
 use super::super::build::{Ask, affinity, any, at, cidr, container, exactly, ip, name};
 use super::Net;
 

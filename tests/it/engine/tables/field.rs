@@ -7,7 +7,7 @@ use host_affine::ipam::{
 };
 use host_affine::net::Family;
 
-use super::super::build::Plant as _;
+use super::super::build::Bare as _;
 use super::super::build::{
     Ask, affinity, any, at, cidr, configure, container, from, host, ip, pool, put_node, put_pool, strict,
 };

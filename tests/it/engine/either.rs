@@ -1,4 +1,4 @@
-//! Where the tables keep their state: in memory, or, when they are run once more for it, in a real etcd.
+//! A store in memory, or, where tests are run once more for it, in a real etcd.
 
 use std::process::Command;
 
@@ -8,39 +8,32 @@ use host_affine::datastore::{
     Answer, Batch, Collection, Commit, Datastore, Entry, Error, Key, Object, Revision, Want, run_in_place,
 };
 
-use super::super::build::Plant;
-use super::super::option;
+use super::build::Bare;
+use super::option;
 use crate::support::cni::skip;
 use crate::support::etcd::{Server, is_installed};
 
 /// Set for the run on etcd.
-const ON_ETCD: &str = "HOST_AFFINE_TABLES_ON_ETCD";
-/// A block that is damaged is told by this store itself, not by the engine.
-const NOT_ON_ETCD: [&str; 1] = ["a_damaged_block_is_named_and_the_others_go_on_working"];
-/// How many must have run, so that a filter that finds nothing does not pass.
-const TABLES_MIN: usize = 60;
+const ON_ETCD: &str = "HOST_AFFINE_ENGINE_ON_ETCD";
 
-#[test]
-fn the_tables_hold_on_etcd_too() {
+/// Runs the tests of some modules once more, in a process of its own, with each store in an etcd of its own. So many at
+/// least must run, so that names that find nothing do not pass.
+pub(super) fn again_on_etcd(modules: &[&str], but: &[&str], at_least: usize) {
     if !is_installed() {
         return skip("there is no `etcd`");
     }
     let mut again = Command::new(std::env::current_exe().expect("this test"));
-    again.env(ON_ETCD, "1").args([
-        "engine::tables::",
-        "--test-threads=4",
-        "--skip=the_tables_hold_on_etcd_too",
-    ]);
-    again.args(NOT_ON_ETCD.map(|name| format!("--skip={name}")));
+    again.env(ON_ETCD, "1").arg("--test-threads=4").args(modules);
+    again.args(["on_etcd_too"].iter().chain(but).map(|name| format!("--skip={name}")));
     let output = again.output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}");
     let passed = said.split("test result: ok. ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
-    assert!(passed.is_some_and(|passed: usize| passed >= TABLES_MIN), "{said}");
+    assert!(passed.is_some_and(|passed: usize| passed >= at_least), "{said}");
 }
 
 /// One of the two. As for the engine, every host in it is this machine, whichever it is.
-pub(super) enum TableStore {
+pub(super) enum Either {
     Memory(Memory),
     Etcd {
         store: Box<EtcdStore>,
@@ -49,7 +42,7 @@ pub(super) enum TableStore {
     },
 }
 
-impl TableStore {
+impl Either {
     pub(super) fn new() -> Self {
         if option(ON_ETCD).is_none() {
             return Self::Memory(Memory::new());
@@ -79,9 +72,25 @@ impl TableStore {
         batch.delete(key.clone(), self.revision(key).expect("it is there"));
         self.apply(batch);
     }
+}
 
-    /// All that is there, in no order.
-    pub(super) fn entries(&mut self) -> Vec<Entry> {
+impl Bare for Either {
+    fn plant(&mut self, key: Key, object: impl Into<Object>) {
+        if let Self::Memory(memory) = self {
+            return memory.plant(key, object);
+        }
+        let mut batch = Batch::default();
+        match self.revision(&key) {
+            Some(revision) => batch.update(key, revision, object),
+            None => batch.create(key, object),
+        }
+        self.apply(batch);
+    }
+
+    fn entries(&mut self) -> Vec<Entry> {
+        if let Self::Memory(memory) = self {
+            return Bare::entries(memory);
+        }
         let mut wants =
             vec![Want::Settings, Want::Nodes, Want::AllBlocks, Want::AllAffinities, Want::AllHandles];
         wants.extend(Collection::ALL.map(Want::All));
@@ -105,21 +114,7 @@ impl TableStore {
     }
 }
 
-impl Plant for TableStore {
-    fn plant(&mut self, key: Key, object: impl Into<Object>) {
-        if let Self::Memory(memory) = self {
-            return memory.plant(key, object);
-        }
-        let mut batch = Batch::default();
-        match self.revision(&key) {
-            Some(revision) => batch.update(key, revision, object),
-            None => batch.create(key, object),
-        }
-        self.apply(batch);
-    }
-}
-
-impl Datastore for TableStore {
+impl Datastore for Either {
     async fn read(&mut self, wants: &[Want]) -> Result<Vec<Answer>, Error> {
         match self {
             Self::Memory(memory) => memory.read(wants).await,
