@@ -6,18 +6,23 @@ mod damage;
 mod pools;
 
 use host_affine::api::milo::{IpAllocation, IpAllocationSpec, IpAllocationStatus, IpClaim, IpPool};
-use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{Key, ProjectName, run_in_place};
 use host_affine::ipam::{CarveError, Finding, IfExists, Ipam, Outcome, Trial, audit};
 use host_affine::net::{Cidr, Family};
 
-use super::build::{at, cidr, pool, put_pool};
+use super::build::{Bare as _, at, cidr, pool, put_pool};
+use super::either::{Either, again_on_etcd};
 
 /// The project of whoever names none.
 const PROJECT: &str = "default";
 
-fn engine() -> Ipam<Memory> {
-    let mut store = Memory::default();
+#[test]
+fn networks_are_carved_on_etcd_too() {
+    again_on_etcd(&["engine::carve::"], &[], 25);
+}
+
+fn engine() -> Ipam<Either> {
+    let mut store = Either::new();
     put_pool(&mut store, pool("pods", "10.0.0.0/24", 26));
     put_pool(&mut store, pool("six", "fd00::/48", 122));
     Ipam::new(store)
@@ -37,17 +42,17 @@ fn manifest(name: &str, pool: &str, annotations: &[(&str, &str)]) -> IpAllocatio
     manifest
 }
 
-fn apply(ipam: &mut Ipam<Memory>, manifest: &IpAllocation) -> Result<Outcome<IpAllocation>, CarveError> {
+fn apply(ipam: &mut Ipam<Either>, manifest: &IpAllocation) -> Result<Outcome<IpAllocation>, CarveError> {
     run_in_place(ipam.allocate(PROJECT, manifest, IfExists::Change, Trial::Write, at(0)))
 }
 
 /// Applies an allocation of a length, and says what it got.
-fn carve(ipam: &mut Ipam<Memory>, name: &str, pool: &str, length: &str) -> Result<Cidr, CarveError> {
+fn carve(ipam: &mut Ipam<Either>, name: &str, pool: &str, length: &str) -> Result<Cidr, CarveError> {
     let made = apply(ipam, &manifest(name, pool, &[("prefix-length", length)]))?.into_inner();
     Ok(IpAllocationStatus::of(&made).and_then(|status| status.allocated_cidr).expect("a CIDR"))
 }
 
-fn delete(ipam: &mut Ipam<Memory>, name: &str) -> Result<IpAllocation, CarveError> {
+fn delete(ipam: &mut Ipam<Either>, name: &str) -> Result<IpAllocation, CarveError> {
     run_in_place(ipam.release_allocation(&named(name)))
 }
 
@@ -60,16 +65,16 @@ fn milo_pool(json: serde_json::Value) -> IpPool {
 }
 
 /// Networks that were carved out, without blocks.
-fn carved(ipam: &mut Ipam<Memory>) -> Vec<Cidr> {
+fn carved(ipam: &mut Ipam<Either>) -> Vec<Cidr> {
     let of = |key| match key {
         Key::Carved(cidr) => Some(cidr),
         _ => None,
     };
-    ipam.store_mut().entries().filter_map(|entry| of(entry.key)).collect()
+    ipam.store_mut().entries().into_iter().filter_map(|entry| of(entry.key)).collect()
 }
 
 /// Blocks and carved networks are disjoint, and each carved one belongs to something that exists.
-fn check(ipam: &mut Ipam<Memory>) {
+fn check(ipam: &mut Ipam<Either>) {
     let mut all: Vec<Cidr> = Vec::new();
     for entry in ipam.store_mut().entries() {
         if let Key::Carved(cidr) | Key::Block(cidr) = entry.key {
@@ -87,11 +92,11 @@ fn check(ipam: &mut Ipam<Memory>) {
     assert!(all.iter().all(|cidr| allocated.contains(cidr)));
 }
 
-fn findings(ipam: &mut Ipam<Memory>) -> Vec<Finding> {
-    audit(ipam.store_mut().entries().map(|entry| (entry.key, entry.object)))
+fn findings(ipam: &mut Ipam<Either>) -> Vec<Finding> {
+    audit(ipam.store_mut().entries().into_iter().map(|entry| (entry.key, entry.object)))
 }
 
-fn largest_free(ipam: &mut Ipam<Memory>, pool: &str) -> Option<u8> {
+fn largest_free(ipam: &mut Ipam<Either>, pool: &str) -> Option<u8> {
     let pools = run_in_place(ipam.shown_pools()).expect("pools");
     let found = pools.iter().find(|shown| shown.record.calico.name() == pool).expect("the pool");
     found.extents.capacity().largest_free_prefix

@@ -57,7 +57,8 @@ impl Either {
         answers.into_iter().next().and_then(Answer::object)
     }
 
-    fn apply(&mut self, batch: Batch) {
+    /// Applies changes that nothing may stand against.
+    pub(super) fn apply(&mut self, batch: Batch) {
         assert_eq!(run_in_place(self.commit(batch)).expect("it can be written"), Commit::Applied);
     }
 

@@ -7,11 +7,16 @@ mod shared;
 use std::collections::BTreeMap;
 
 use host_affine::api::HandleId;
-use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{Datastore, run_in_place};
 use host_affine::ipam::{Assign, Assigned, Error, Ipam, NoOwnAddresses, Owner, Sharing};
 
 use super::build::Ask;
+use super::either::{Either, again_on_etcd};
+
+#[test]
+fn verbs_do_so_on_etcd_too() {
+    again_on_etcd(&["engine::verbs::"], &[], 12);
+}
 
 /// What is noted about a pod that owns an address.
 fn pod(name: &str) -> BTreeMap<String, String> {
@@ -53,8 +58,8 @@ fn ask_shared<D: Datastore>(
 }
 
 /// An engine over a store that a test fills.
-fn engine(fill: impl FnOnce(&mut Memory)) -> Ipam<Memory> {
-    let mut store = Memory::default();
+fn engine(fill: impl FnOnce(&mut Either)) -> Ipam<Either> {
+    let mut store = Either::new();
     fill(&mut store);
     Ipam::new(store)
 }

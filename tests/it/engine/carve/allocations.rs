@@ -3,7 +3,7 @@ use host_affine::datastore::run_in_place;
 use host_affine::ipam::carve::Clash;
 use host_affine::ipam::{CarveError, Error, IfExists, Outcome, Trial};
 
-use super::super::build::{Ask, addresses, at, configure, exactly, pool, put_pool};
+use super::super::build::{Ask, Bare as _, addresses, at, configure, exactly, pool, put_pool};
 use super::{PROJECT, apply, carve, carved, check, delete, engine, largest_free, manifest, named, net};
 
 #[test]

@@ -1,11 +1,11 @@
 use host_affine::api::milo::{IpAllocationStatus, IpClaim, IpClaimStatus};
-use host_affine::datastore::memory::Memory;
 use host_affine::datastore::run_in_place;
 use host_affine::ipam::{CarveError, IfExists, Ipam, Outcome, Trial};
 use host_affine::net::Cidr;
 use serde_json::json;
 
 use super::super::build::{at, pool, put_pool};
+use super::super::either::Either;
 use super::{PROJECT, carved, check, claim, delete, engine, named, net};
 
 fn asked(name: &str, length: u8, policy: &str) -> IpClaim {
@@ -15,7 +15,7 @@ fn asked(name: &str, length: u8, policy: &str) -> IpClaim {
     }))
 }
 
-fn put(ipam: &mut Ipam<Memory>, claim: &IpClaim) -> Result<Outcome<IpClaim>, CarveError> {
+fn put(ipam: &mut Ipam<Either>, claim: &IpClaim) -> Result<Outcome<IpClaim>, CarveError> {
     run_in_place(ipam.claim(PROJECT, claim, IfExists::Change, Trial::Write, at(0)))
 }
 
@@ -23,7 +23,7 @@ fn cidr_of(claim: &IpClaim) -> Cidr {
     IpClaimStatus::of(claim).and_then(|status| status.allocated_cidr).expect("a CIDR")
 }
 
-fn end(ipam: &mut Ipam<Memory>, name: &str) {
+fn end(ipam: &mut Ipam<Either>, name: &str) {
     run_in_place(ipam.release_claim(&named(name), at(1))).expect("deleted");
 }
 

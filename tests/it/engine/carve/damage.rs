@@ -3,7 +3,7 @@
 use host_affine::datastore::{Carved, CarvedFor, Key, run_in_place};
 use host_affine::ipam::Finding;
 
-use super::super::build::Ask;
+use super::super::build::{Ask, Bare as _};
 use super::{apply, carve, carved, engine, findings, manifest, named, net};
 
 fn record(name: &str) -> Carved {
@@ -27,10 +27,15 @@ fn a_network_without_an_owner_is_found_and_given_back() {
 fn an_owner_whose_network_is_not_recorded_is_found_and_recorded_again() {
     let mut ipam = engine();
     let cidr = carve(&mut ipam, "web", "pods", "28").expect("carved");
-    let entry = ipam.store_mut().entries().find(|entry| entry.key == Key::Carved(cidr)).expect("a record");
+    let entry = ipam
+        .store_mut()
+        .entries()
+        .into_iter()
+        .find(|entry| entry.key == Key::Carved(cidr))
+        .expect("a record");
     let mut batch = host_affine::datastore::Batch::default();
     batch.delete(entry.key, entry.revision);
-    assert_eq!(ipam.store_mut().apply(&batch), host_affine::datastore::Commit::Applied);
+    ipam.store_mut().apply(batch);
     let found = findings(&mut ipam);
     assert_eq!(
         found.iter().map(ToString::to_string).collect::<Vec<_>>(),

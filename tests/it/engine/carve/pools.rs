@@ -1,15 +1,15 @@
 use host_affine::api::calico::AssignmentMode;
 use host_affine::api::milo::IpPool;
-use host_affine::datastore::memory::Memory;
 use host_affine::datastore::run_in_place;
 use host_affine::ipam::{CarveError, Force, IfExists, Ipam, Outcome, RemoveError, Trial};
 use host_affine::net::Family;
 use serde_json::{Value, json};
 
 use super::super::build::{Ask, addresses, at, from};
+use super::super::either::Either;
 use super::{carve, carved, check, delete, engine, largest_free, milo_pool, net};
 
-fn put(ipam: &mut Ipam<Memory>, name: &str, spec: Value) -> Result<Outcome<IpPool>, CarveError> {
+fn put(ipam: &mut Ipam<Either>, name: &str, spec: Value) -> Result<Outcome<IpPool>, CarveError> {
     let mut manifest = json!({
         "apiVersion": "ipam.miloapis.com/v1alpha1", "kind": "IPPool", "metadata": { "name": name },
     });

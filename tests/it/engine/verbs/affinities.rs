@@ -1,29 +1,29 @@
 //! Blocks given up: rows 60 and 63 to 66 of the reference's tables.
 
 use host_affine::api::Affinity;
-use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{Object, run_in_place};
 use host_affine::ipam::{Emptiness, Ipam, ReleaseAffinityError, Removed, audit};
 use host_affine::net::{Cidr, Family};
 
-use super::super::build::{Ask, any, at, cidr, configure, name, pool, put_pool};
+use super::super::build::{Ask, Bare as _, any, at, cidr, configure, name, pool, put_pool};
+use super::super::either::Either;
 use super::engine;
 
 /// Blocks, and whom they are kept for.
-fn blocks(ipam: &mut Ipam<Memory>) -> Vec<(Cidr, Option<String>)> {
+fn blocks(ipam: &mut Ipam<Either>) -> Vec<(Cidr, Option<String>)> {
     let of = |object| match object {
         Object::Block(block) => Some((block.cidr, block.affinity.map(|owner| owner.to_string()))),
         _ => None,
     };
-    ipam.store_mut().entries().filter_map(|entry| of(entry.object)).collect()
+    ipam.store_mut().entries().into_iter().filter_map(|entry| of(entry.object)).collect()
 }
 
-fn findings(ipam: &mut Ipam<Memory>) -> usize {
-    audit(ipam.store_mut().entries().map(|entry| (entry.key, entry.object))).len()
+fn findings(ipam: &mut Ipam<Either>) -> usize {
+    audit(ipam.store_mut().entries().into_iter().map(|entry| (entry.key, entry.object))).len()
 }
 
 /// Host `a` with three blocks of four addresses; container `keeper` has one of the last.
-fn with_three() -> Ipam<Memory> {
+fn with_three() -> Ipam<Either> {
     let mut ipam = engine(|store| {
         put_pool(store, pool("four", "10.0.0.0/28", 30));
         // The last block of a pool stays with its host: so each is emptied but not given up.
@@ -65,16 +65,16 @@ fn a_block_that_holds_something_is_kept_for_nobody_and_goes_with_its_last_addres
 fn a_block_that_was_written_since_it_was_read_is_left_alone() {
     let mut ipam = with_three();
     let (block, _) = blocks(&mut ipam)[0].clone();
-    let number = |ipam: &mut Ipam<Memory>| {
+    let number = |ipam: &mut Ipam<Either>| {
         let of = |object| match object {
             Object::Block(found) if found.cidr == block => Some(found.sequence_number),
             _ => None,
         };
-        let found = ipam.store_mut().entries().find_map(|entry| of(entry.object));
+        let found = ipam.store_mut().entries().into_iter().find_map(|entry| of(entry.object));
         found.expect("the block")
     };
     let now = number(&mut ipam);
-    let release = |ipam: &mut Ipam<Memory>, read| {
+    let release = |ipam: &mut Ipam<Either>, read| {
         run_in_place(ipam.release_block_affinity(block, Emptiness::NotRequired, Some(read), at(1)))
     };
     let stale = release(&mut ipam, now - 1).expect_err("written since");

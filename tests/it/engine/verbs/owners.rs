@@ -5,8 +5,8 @@ use host_affine::ipam::{Expected, Ipam, OwnerChange, OwnerNotes, OwnersError};
 use host_affine::net::Family;
 
 use super::super::build::{Ask, addresses, any, at, configure, ip, pool, put_pool};
+use super::super::either::Either;
 use super::{engine, handle, pod};
-use host_affine::datastore::memory::Memory;
 use host_affine::ipam::Standing;
 
 fn become_(notes: OwnerNotes, expected: Expected) -> OwnerChange {
@@ -18,14 +18,14 @@ fn named(name: &str) -> Expected {
 }
 
 /// A store in which container `1` has two addresses of one block.
-fn with_two() -> (Ipam<Memory>, Vec<std::net::IpAddr>) {
+fn with_two() -> (Ipam<Either>, Vec<std::net::IpAddr>) {
     let mut ipam = engine(|store| put_pool(store, pool("four", "10.0.0.0/26", 28)));
     let ask = Ask::new("a", "1").wanting([any(Family::V4), any(Family::V4)]);
     let given = addresses(&run_in_place(ask.of(&mut ipam)).expect("two addresses"));
     (ipam, given)
 }
 
-fn owners(ipam: &mut Ipam<Memory>, address: std::net::IpAddr) -> (OwnerNotes, OwnerNotes, u64) {
+fn owners(ipam: &mut Ipam<Either>, address: std::net::IpAddr) -> (OwnerNotes, OwnerNotes, u64) {
     let report = run_in_place(ipam.look_up(address, at(1))).expect("a lookup");
     match report.standing {
         Standing::Held { active, alternate, sequence, .. } => (active, alternate, sequence),
@@ -34,7 +34,7 @@ fn owners(ipam: &mut Ipam<Memory>, address: std::net::IpAddr) -> (OwnerNotes, Ow
 }
 
 fn set(
-    ipam: &mut Ipam<Memory>,
+    ipam: &mut Ipam<Either>,
     address: std::net::IpAddr,
     active: &OwnerChange,
     alternate: &OwnerChange,

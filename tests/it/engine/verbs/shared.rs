@@ -3,7 +3,7 @@
 use host_affine::ipam::Error;
 use host_affine::net::Family;
 
-use super::super::build::{Ask, addresses, any, exactly, ip, pool, put_pool};
+use super::super::build::{Ask, Bare as _, addresses, any, exactly, ip, pool, put_pool};
 use super::{ask_shared, engine, handle};
 
 #[test]
@@ -62,7 +62,7 @@ fn attachments_that_share_a_handle_get_its_one_address() {
         let ask = Ask::new("a", &number.to_string());
         ask_shared(&mut ipam, &ask, &vm, 1).expect("the one address");
     }
-    let all = ipam.store_mut().entries().filter_map(|entry| match entry.object {
+    let all = ipam.store_mut().entries().into_iter().filter_map(|entry| match entry.object {
         host_affine::datastore::Object::Block(block) => {
             Some(block.allocations.iter().filter(|slot| slot.is_some()).count())
         }
