@@ -43,8 +43,9 @@
 //!
 //! ```text
 //! main ─ cni, cli ─ ipam ─ datastore (the trait) ─ api ─ net
-//!          │  └─ netlink, workload, host, host_local    └─ file, etcd, memory
-//!          └─ logging                                      clock: a leaf
+//!          │  │ └─ store ─ file, etcd, memory ─┘        clock: a leaf
+//!          │  └─ netlink, workload, host, host_local
+//!          └─ logging
 //! ```
 //!
 //! [`ipam`] does no I/O, reads no clock and no environment, and knows neither CNI nor files: it decides on values, and
@@ -68,4 +69,5 @@ pub mod logging;
 pub mod net;
 pub mod netlink;
 pub mod panic;
+pub mod store;
 pub mod workload;

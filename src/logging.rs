@@ -44,6 +44,18 @@ fn open(path: &Path) -> io::Result<File> {
     }
 }
 
+/// A text in one line, with nothing in it that a terminal obeys or that is not seen.
+fn printable(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '"' | '\'' => printable.push(character),
+            other => printable.extend(other.escape_debug()),
+        }
+    }
+    printable
+}
+
 impl Log for Logger {
     fn enabled(&self, _metadata: &Metadata<'_>) -> bool {
         true
@@ -55,7 +67,7 @@ impl Log for Logger {
             return;
         }
         // What a runtime sends may hold escape sequences; they go no further than here.
-        let message = record.args().to_string().escape_debug().to_string();
+        let message = printable(&record.args().to_string());
         let (time, level, process) = (SystemClock.now(), record.level(), std::process::id());
         let line = format!("{time} {level} host-affine[{process}]: {message}\n");
         if !self.append(&line) {
@@ -65,4 +77,15 @@ impl Log for Logger {
     }
 
     fn flush(&self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printable;
+
+    #[test]
+    fn a_line_has_no_control_characters_and_reads_as_it_was_written() {
+        assert_eq!(printable("the host's \"name\" is `ä`"), "the host's \"name\" is `ä`");
+        assert_eq!(printable("a\nb\u{1b}[2J\u{200b}\\"), "a\\nb\\u{1b}[2J\\u{200b}\\\\");
+    }
 }

@@ -1,7 +1,6 @@
 //! Which store a command line means, and how it is reached.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use crate::cni::config::{
 use crate::datastore::etcd::{EtcdOptions, Password};
 use crate::datastore::file::{Durability, Options};
 use crate::ipam::Host;
+use crate::store::Place;
 
 /// Names a store, for those who do not want to repeat `--datastore`.
 const VARIABLE: &str = "HOST_AFFINE_DATASTORE";
@@ -25,29 +25,6 @@ const NETCONF_DIR_VARIABLE: &str = "NETCONFPATH";
 const CALICO_PREFIX: &str = "CALICO_";
 const CALICO_TYPE: &str = "DATASTORE_TYPE";
 const CALICO_ENDPOINTS: &str = "ETCD_ENDPOINTS";
-
-/// A store, and how it is reached.
-#[derive(Clone, Debug)]
-pub(super) enum Place {
-    /// A directory.
-    File(Box<Options>),
-    /// A cluster.
-    Etcd(Box<EtcdOptions>),
-}
-
-/// What tells one store from another.
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Place::File(options) => options.path.display().fmt(f),
-            Place::Etcd(options) => {
-                let mut endpoints = options.endpoints.clone();
-                endpoints.sort();
-                write!(f, "etcd at {}", endpoints.join(","))
-            }
-        }
-    }
-}
 
 /// What a command line knows of the network that it is about.
 struct Conf {
@@ -259,15 +236,5 @@ mod tests {
         {
             assert!(place(bad).starts_with("`--datastore` is `"), "{bad}: {}", place(bad));
         }
-    }
-
-    #[test]
-    fn a_cluster_is_the_same_in_whatever_order_its_members_are_named() {
-        let place = |endpoints: &[&str]| {
-            let endpoints = endpoints.iter().map(|&one| one.to_owned()).collect();
-            Place::Etcd(Box::new(EtcdOptions::at(endpoints))).to_string()
-        };
-        assert_eq!(place(&["http://b:1", "http://a:1"]), "etcd at http://a:1,http://b:1");
-        assert_eq!(place(&["http://a:1", "http://b:1"]), place(&["http://b:1", "http://a:1"]));
     }
 }

@@ -13,7 +13,7 @@ use super::failure::{Code, Failure};
 use super::machine;
 use super::plan::Plan;
 use super::refusal::{failure, store_failure};
-use super::store::{self, Store};
+use super::store;
 use super::version::{self, Version};
 use crate::api::HostName;
 use crate::clock::{Clock, Timestamp};
@@ -24,6 +24,7 @@ use crate::host_local::HostLocalDirectory;
 use crate::ipam::{self, Assign, Assigned, Attachment, Host, Ipam, OwnAddresses, Owner, Released, Sharing};
 use crate::net::Cidr;
 use crate::netlink::{Answer, Links};
+use crate::store::Store;
 use crate::workload::Workloads;
 
 /// How long STATUS waits for the store's lock: kubelet asks every few seconds, and marks the node by the answer.
@@ -267,7 +268,7 @@ fn status(world: &World<'_>, stdin: &Stdin<'_>) -> Result<(), Failure> {
     let unavailable = |failure: Failure| Failure { code: Code::NotAvailable, ..failure };
     let timeout = conf.lock_timeout.min(STATUS_LOCK_TIMEOUT);
     let call = Call::status();
-    let opened = Store::open(&conf, &call, Access::Read, IfAbsent::None, timeout, STATUS_PATIENCE);
+    let opened = store::open(&conf, &call, Access::Read, IfAbsent::None, timeout, STATUS_PATIENCE);
     let Some(store) = opened.map_err(unavailable)? else { return Ok(()) };
     let mut ipam = Ipam::new(store);
     if !conf.ipam.status_exhaustion {
@@ -302,7 +303,7 @@ fn open(
     if_absent: IfAbsent,
     lock_timeout: Duration,
 ) -> Result<Option<Store>, Failure> {
-    Store::open(conf, call, access, if_absent, lock_timeout, store::PATIENCE)
+    store::open(conf, call, access, if_absent, lock_timeout, store::PATIENCE)
 }
 
 fn attachment(conf: &NetConf, call: &Call) -> Attachment {

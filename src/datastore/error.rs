@@ -129,7 +129,7 @@ impl Error {
                 io::ErrorKind::ReadOnlyFilesystem => "make the file system writable; reading works meanwhile".to_owned(),
                 _ => "nothing was changed; mend the file system and ask again".to_owned(),
             },
-            Error::Locked { .. } => "nothing was changed; the runtime will ask again".to_owned(),
+            Error::Locked { .. } => "nothing was changed; a runtime asks again by itself".to_owned(),
             Error::Damaged { .. } => {
                 "nothing was changed; put the file back from a backup; calls that do not need it go on working".to_owned()
             }

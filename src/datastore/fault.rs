@@ -39,7 +39,7 @@ impl Fault {
     pub const fn hint(self) -> &'static str {
         match self {
             Fault::Unreachable => {
-                "look whether the endpoints are right and a majority of etcd's members run; the runtime will ask again"
+                "look whether the endpoints are right and a majority of etcd's members run; a runtime asks again by itself"
             }
             Fault::Denied => {
                 "give the etcd user a role that may read and write `/calico/` and `/host-affine/`, and name the user and \

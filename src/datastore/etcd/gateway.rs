@@ -84,6 +84,16 @@ impl Gateway {
         })
     }
 
+    /// Asks this endpoint first, if it is one.
+    pub(super) fn begin_with(&mut self, endpoint: &str) {
+        self.at = self.urls.iter().position(|url| url == endpoint).unwrap_or(0);
+    }
+
+    /// The endpoint that is asked next: after an answer, the one that gave it.
+    pub(super) fn endpoint(&self) -> &str {
+        self.urls.get(self.at).map_or("", String::as_str)
+    }
+
     /// Where the clock of a call is.
     pub(super) const fn deadline(&self) -> &Deadline {
         &self.deadline
@@ -124,7 +134,7 @@ impl Gateway {
             if self.login.is_some() && self.token.is_none() {
                 self.log_in()?;
             }
-            let url = self.urls.get(self.at).cloned().unwrap_or_default();
+            let url = self.endpoint().to_owned();
             let answer = match self.post(&url, path, &body, delivery) {
                 Ok((200, bytes)) => match serde_json::from_slice(&bytes) {
                     Ok(answer) => {
@@ -237,7 +247,7 @@ impl Gateway {
         let body = serde_json::to_vec(&Login { name, password }).expect("text");
         let mut failures = Vec::new();
         loop {
-            let url = self.urls.get(self.at).cloned().unwrap_or_default();
+            let url = self.endpoint().to_owned();
             let failed = match self.post(&url, "/v3/auth/authenticate", &body, Delivery::Repeatable) {
                 Ok((200, bytes)) => match serde_json::from_slice::<LoggedIn>(&bytes) {
                     Ok(answer) => {
@@ -255,7 +265,10 @@ impl Gateway {
                     self.login = None;
                     return Ok(());
                 }
-                Meaning::Failed(fault, problem) => return Err(Error::Remote { server: url, fault, problem }),
+                Meaning::Failed(fault, problem) => {
+                    let problem = format!("user `{}` cannot log in: {problem}", name.escape_debug());
+                    return Err(Error::Remote { server: url, fault, problem });
+                }
                 Meaning::LogInAgain => failures.push(Failure {
                     url,
                     fault: Fault::Unreachable,

@@ -1,5 +1,7 @@
-//! Which blocks a host took addresses from last, remembered on the machine itself: a guess for the next call, so that it
-//! can read them before it knows the host's affinities. Losing it, or being wrong, costs one request.
+//! What one call leaves to the next on the machine itself. Losing it, or being wrong, costs a request.
+//!
+//! - Which blocks a host took addresses from last: a guess, so that they can be read before its affinities are known.
+//! - Which endpoint answered last, so that not every call waits for one that is silent.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -24,17 +26,40 @@ pub(super) struct Memory {
     store: String,
     /// What was remembered when the call began: at most one block of a family.
     blocks: Vec<Cidr>,
+    /// The endpoint that is asked first.
+    endpoint: String,
 }
 
 impl Memory {
     /// Of a store, by its endpoints.
     pub(super) fn new(directory: Option<PathBuf>, endpoints: &[String]) -> Self {
-        Self { directory, store: endpoints.join(","), blocks: Vec::new() }
+        let first = endpoints.first().cloned().unwrap_or_default();
+        let mut new = Self { directory, store: endpoints.join(","), blocks: Vec::new(), endpoint: first };
+        if endpoints.len() > 1 {
+            let told = new.file("").and_then(|path| read(&path).ok()).unwrap_or_default();
+            if endpoints.contains(&told) {
+                new.endpoint = told;
+            }
+        }
+        new
+    }
+
+    /// The endpoint to ask first: the one that answered last, as far as is known.
+    pub(super) fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// Remembers the endpoint that answered, if it is another than before.
+    pub(super) fn note_endpoint(&mut self, endpoint: &str) {
+        if endpoint != self.endpoint {
+            endpoint.clone_into(&mut self.endpoint);
+            self.keep("", endpoint);
+        }
     }
 
     /// The blocks that a host took from last.
     pub(super) fn blocks_of(&mut self, host: &HostName) -> Vec<Cidr> {
-        let text = self.file(host).and_then(|path| read(&path).ok()).unwrap_or_default();
+        let text = self.file(host.as_str()).and_then(|path| read(&path).ok()).unwrap_or_default();
         self.blocks = text.lines().filter_map(|line| line.parse().ok()).take(2).collect();
         self.blocks.clone()
     }
@@ -51,17 +76,24 @@ impl Memory {
         if blocks == self.blocks {
             return;
         }
-        let Some(path) = self.file(host) else { return };
-        let text = blocks.iter().fold(String::new(), |text, block| text + &block.to_string() + "\n");
-        if let Err(error) = write(&path, &text) {
-            log::debug!("{} could not be written: {error}", path.display());
-        }
+        self.keep(
+            host.as_str(),
+            &blocks.iter().fold(String::new(), |text, block| text + &block.to_string() + "\n"),
+        );
         self.blocks = blocks;
     }
 
-    /// Names from outside are no path components: a digest of them is.
-    fn file(&self, host: &HostName) -> Option<PathBuf> {
-        let digest = Sha256::digest(format!("{} {host}", self.store));
+    fn keep(&self, about: &str, text: &str) {
+        let Some(path) = self.file(about) else { return };
+        if let Err(error) = write(&path, text) {
+            log::debug!("{} could not be written: {error}", path.display());
+        }
+    }
+
+    /// Where something about a host is; about none, what is about the store. Names from outside are no path components:
+    /// a digest of them is.
+    fn file(&self, about: &str) -> Option<PathBuf> {
+        let digest = Sha256::digest(format!("{} {about}", self.store));
         let start = digest.iter().take(12).fold(0_u128, |all, byte| all << 8 | u128::from(*byte));
         Some(self.directory.as_ref()?.join(format!("{start:024x}")))
     }
@@ -120,9 +152,29 @@ mod tests {
     }
 
     #[test]
+    fn the_endpoint_that_answered_last_is_remembered_for_each_store() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let urls = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let memory = |names: &[&str]| Memory::new(Some(folder.path().into()), &urls(names));
+        let mut first = memory(&["a", "b"]);
+        assert_eq!(first.endpoint(), "a");
+        first.note_endpoint("b");
+        assert_eq!(memory(&["a", "b"]).endpoint(), "b");
+        assert_eq!(memory(&["a", "c"]).endpoint(), "a", "another store");
+        memory(&["a", "b"]).note_endpoint("a");
+        assert_eq!(memory(&["a", "b"]).endpoint(), "a");
+        // What somebody else wrote there names no endpoint of this store.
+        first.keep("", "http://elsewhere");
+        assert_eq!(memory(&["a", "b"]).endpoint(), "a");
+        assert_eq!(Memory::new(None, &urls(&["a", "b"])).endpoint(), "a");
+    }
+
+    #[test]
     fn a_directory_that_cannot_be_used_is_no_error() {
         let mut memory = Memory::new(Some("/proc/nothing/here".into()), &["a".to_owned()]);
         memory.note(&host("n"), &[hint("10.0.0.0/26", "n")]);
         assert_eq!(memory.blocks_of(&host("n")), []);
+        memory.note_endpoint("b");
+        assert_eq!(memory.endpoint(), "b", "it serves this call");
     }
 }

@@ -4,6 +4,7 @@
 //!   for every key that it rests on. Reads are linearizable.
 //! - A call begins with what every call needs, and with it come the host's affinities and, as a guess, its last blocks:
 //!   so a call that finds room there makes two requests. A wrong guess costs one more, and nothing else.
+//! - The endpoint that answered last is asked first, by the next call too.
 //! - What was read serves one attempt. Whatever a commit was refused for is read anew.
 //! - A commit whose answer is lost is *unknown*. The reading after it first closes the door behind it, in the same
 //!   transaction: every commit compares that a key of its own does not exist, and that reading writes that key. So the
@@ -78,11 +79,14 @@ impl EtcdStore {
     pub fn open(options: &EtcdOptions) -> Result<Self, Error> {
         options.check()?;
         let turn = options.lock_file.as_deref().and_then(|path| Turn::take(path, options.lock_timeout));
+        let memory = Memory::new(options.memory.clone(), &options.urls()?);
+        let mut gateway = Gateway::new(options)?;
+        gateway.begin_with(memory.endpoint());
         Ok(Self {
-            gateway: Gateway::new(options)?,
+            gateway,
             view: View::default(),
             told: Vec::new(),
-            memory: Memory::new(options.memory.clone(), &options.endpoints),
+            memory,
             host: None,
             door: new_door(),
             lost: false,
@@ -183,7 +187,9 @@ fn new_door() -> String {
 
 impl Datastore for EtcdStore {
     async fn read(&mut self, wants: &[Want]) -> Result<Vec<Answer>, Error> {
-        self.look(wants)
+        let answers = self.look(wants)?;
+        self.memory.note_endpoint(self.gateway.endpoint());
+        Ok(answers)
     }
 
     async fn commit(&mut self, batch: Batch) -> Result<Commit, Error> {

@@ -28,8 +28,9 @@ pub struct EtcdOptions {
     pub lock_file: Option<PathBuf>,
     /// How long to wait for that lock; then it goes on without.
     pub lock_timeout: Duration,
-    /// A directory of this machine in which a host's last blocks are remembered, so that they can be read before it is
-    /// known which they are. `None`, or one that cannot be used: one more request per call.
+    /// A directory of this machine in which are remembered a host's last blocks, so that they can be read before it is
+    /// known which they are, and the endpoint that answered last. `None`, or one that cannot be used: one more request per
+    /// call, and the first endpoint is asked first.
     pub memory: Option<PathBuf>,
 }
 

@@ -61,7 +61,7 @@ impl Error {
             }
             Error::PoolDiffers { .. } => "make the configuration say what is stored, or leave the property out".into(),
             Error::GatewayTaken { .. } => "name another gateway, or delete its holder first".into(),
-            Error::Contended { .. } => "nothing was changed; the runtime will ask again".into(),
+            Error::Contended { .. } => "nothing was changed; a runtime asks again by itself".into(),
             Error::DamagedBlock { .. } => "put its file back from a backup; other blocks go on working".into(),
             Error::Name(_) => "choose another name".into(),
             Error::Datastore(error) => error.hint(),

@@ -63,6 +63,24 @@ fn another_member_answers_for_one_that_is_gone_or_silent() {
 }
 
 #[test]
+fn a_silent_member_keeps_one_call_waiting_and_not_the_next() {
+    need_etcd!();
+    let server = Server::start();
+    let (listener, silent) = silent();
+    let folder = tempfile::tempdir().expect("a directory");
+    let options = EtcdOptions {
+        patience: Patience::Call(Duration::from_secs(4)),
+        memory: Some(folder.path().to_owned()),
+        ..options(&[silent, server.url()])
+    };
+    for _ in 0..3 {
+        assert!(read(&mut open(&options), &[Want::Settings]).is_ok());
+    }
+    listener.set_nonblocking(true).expect("a listener");
+    assert_eq!(listener.incoming().map_while(Result::ok).count(), 1, "asked once");
+}
+
+#[test]
 fn a_server_without_a_gateway_is_told_from_one_that_is_gone() {
     need_etcd!();
     let off = vec!["--enable-grpc-gateway=false".to_owned()];

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::scan::{Use, tokens, uses};
 
 /// The modules at the top, and those that each may use.
-const MAY_USE: [(&str, &[&str]); 15] = [
+const MAY_USE: [(&str, &[&str]); 16] = [
     ("net", &[]),
     ("clock", &[]),
     ("host", &[]),
@@ -15,12 +15,40 @@ const MAY_USE: [(&str, &[&str]); 15] = [
     ("api", &["net", "clock"]),
     ("datastore", &["api", "net", "clock"]),
     ("ipam", &["datastore", "api", "net", "clock"]),
+    ("store", &["datastore"]),
     ("host_local", &["ipam", "datastore", "net"]),
     (
         "cni",
-        &["ipam", "datastore", "api", "net", "netlink", "workload", "host", "host_local", "logging", "clock"],
+        &[
+            "ipam",
+            "store",
+            "datastore",
+            "api",
+            "net",
+            "netlink",
+            "workload",
+            "host",
+            "host_local",
+            "logging",
+            "clock",
+        ],
     ),
-    ("cli", &["ipam", "datastore", "api", "net", "netlink", "host", "host_local", "logging", "clock", "cni"]),
+    (
+        "cli",
+        &[
+            "ipam",
+            "store",
+            "datastore",
+            "api",
+            "net",
+            "netlink",
+            "host",
+            "host_local",
+            "logging",
+            "clock",
+            "cni",
+        ],
+    ),
     ("panic", &["cni"]),
     ("lib", &[]),
     ("main", &["cni", "cli", "panic", "clock", "netlink", "workload"]),
@@ -57,7 +85,7 @@ const HOMES: [(&str, &[&str]); 11] = [
     ("tokio", &["netlink"]),
 ];
 
-/// Backends of the datastore: none knows another, and of all others only the front ends know any.
+/// Backends of the datastore: none knows another, and of all others only `store` and the front ends know any.
 const BACKENDS: [&str; 4] = ["memory", "file", "etcd", "kubernetes"];
 
 /// What the command line may use of the other front end: how a network configuration is read, and what that names.
@@ -108,8 +136,8 @@ fn of_another_front_or_backend(module: &[&str], segments: &[&str], used: &Use) -
         _ if used.in_tests => None,
         ["crate", "datastore", backend, ..] if BACKENDS.contains(&backend) => match *module {
             ["datastore", own, ..] if own != backend => Some(format!("`{own}` may not know `{backend}`")),
-            ["datastore" | "cni" | "cli", ..] => None,
-            _ => Some("only the front ends know what the datastore is".into()),
+            ["datastore" | "store" | "cni" | "cli", ..] => None,
+            _ => Some("only `store` and the front ends know what the datastore is".into()),
         },
         ["crate", "cni", part, ..] if module.first() == Some(&"cli") && !CNI_FOR_CLI.contains(&part) => {
             Some("a front end may not know the other's inside".into())
@@ -206,6 +234,8 @@ mod tests {
         refused("datastore/etcd.rs", "use crate::datastore; fn f(s: datastore::file::FileStore) {}");
         allowed("datastore/file/read.rs", "use super::journal; use crate::datastore::{Key, file::layout};");
         refused("ipam/mod.rs", "use crate::datastore::file::FileStore;");
+        allowed("store.rs", "use crate::datastore::{etcd::EtcdStore, file::FileStore};");
+        refused("store.rs", "use crate::ipam::Ipam;");
         allowed("ipam/mod.rs", "#[cfg(test)] mod tests { use crate::datastore::memory::Memory; }");
         allowed("ipam/walk/tests.rs", "use crate::datastore::memory::Memory;");
         allowed("cni/run.rs", "use crate::datastore::file::FileStore;");
