@@ -18,7 +18,7 @@ const PROJECT: &str = "default";
 
 #[test]
 fn networks_are_carved_on_etcd_too() {
-    again_on_etcd(&["engine::carve::"], &[], 25);
+    again_on_etcd(&["engine::carve::"], 25);
 }
 
 fn engine() -> Ipam<Either> {

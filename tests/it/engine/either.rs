@@ -5,7 +5,8 @@ use std::process::Command;
 use host_affine::datastore::etcd::{EtcdOptions, EtcdStore};
 use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{
-    Answer, Batch, Collection, Commit, Datastore, Entry, Error, Key, Object, Revision, Want, run_in_place,
+    Answer, Batch, Collection, Commit, Datastore, Entry, Error, Inspect as _, Key, Object, Revision, Visit,
+    Want, run_in_place,
 };
 
 use super::build::Bare;
@@ -18,13 +19,12 @@ const ON_ETCD: &str = "HOST_AFFINE_ENGINE_ON_ETCD";
 
 /// Runs the tests of some modules once more, in a process of its own, with each store in an etcd of its own. So many at
 /// least must run, so that names that find nothing do not pass.
-pub(super) fn again_on_etcd(modules: &[&str], but: &[&str], at_least: usize) {
+pub(super) fn again_on_etcd(modules: &[&str], at_least: usize) {
     if !is_installed() {
         return skip("there is no `etcd`");
     }
     let mut again = Command::new(std::env::current_exe().expect("this test"));
-    again.env(ON_ETCD, "1").arg("--test-threads=4").args(modules);
-    again.args(["on_etcd_too"].iter().chain(but).map(|name| format!("--skip={name}")));
+    again.env(ON_ETCD, "1").args(["--test-threads=4", "--skip=on_etcd_too"]).args(modules);
     let output = again.output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}");
@@ -60,6 +60,16 @@ impl Either {
     /// Applies changes that nothing may stand against.
     pub(super) fn apply(&mut self, batch: Batch) {
         assert_eq!(run_in_place(self.commit(batch)).expect("it can be written"), Commit::Applied);
+    }
+
+    /// What the store itself says of blocks that it cannot read.
+    pub(super) fn unreadable_blocks(&mut self) -> Vec<String> {
+        let mut said = Vec::new();
+        let mut visit = |visit: Visit| said.extend(visit.block.err().map(|error| error.to_string()));
+        if let Self::Etcd { store, .. } = self {
+            run_in_place(store.each_block(&mut visit)).expect("they are come by");
+        }
+        said
     }
 
     /// The revision of what stands at a key.

@@ -25,7 +25,7 @@ const NONE: [IpAddr; 0] = [];
 #[test]
 fn machines_do_so_on_etcd_too() {
     let scenarios = ["life", "migration", "surroundings"].map(|name| format!("engine::machines::{name}::"));
-    again_on_etcd(&scenarios.each_ref().map(String::as_str), &[], 30);
+    again_on_etcd(&scenarios.each_ref().map(String::as_str), 30);
 }
 
 /// Machines keep their addresses.

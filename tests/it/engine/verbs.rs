@@ -15,7 +15,7 @@ use super::either::{Either, again_on_etcd};
 
 #[test]
 fn verbs_do_so_on_etcd_too() {
-    again_on_etcd(&["engine::verbs::"], &[], 12);
+    again_on_etcd(&["engine::verbs::"], 12);
 }
 
 /// What is noted about a pod that owns an address.

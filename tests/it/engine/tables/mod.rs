@@ -25,8 +25,7 @@ use super::either::{Either, again_on_etcd};
 
 #[test]
 fn the_tables_hold_on_etcd_too() {
-    // There a block that is damaged is told by the store itself, not by the engine.
-    again_on_etcd(&["engine::tables::"], &["a_damaged_block_is_named_and_the_others_go_on_working"], 60);
+    again_on_etcd(&["engine::tables::"], 60);
 }
 
 /// Hosts and containers of one store, by name.
