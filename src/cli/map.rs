@@ -40,6 +40,7 @@ pub(super) fn value(pools: &[&Portrait]) -> Value {
         let picture = Picture::new(pool, svg::bits_max(pool.cidr));
         let tile = |tile: &picture::Tile| {
             let what = match tile.what {
+                What::Carved => "carved",
                 What::Frame => "block",
                 What::Blocks => "blocks",
                 What::Address => "address",

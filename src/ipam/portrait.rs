@@ -1,10 +1,11 @@
-//! One pool as it can be drawn: its blocks, whose they are, and in a small pool who has which address.
+//! One pool as it can be drawn: its blocks, whose they are, what people carved out of it, and in a small pool who has
+//! which address.
 
 use std::net::IpAddr;
 
-use super::usage::count_block;
+use super::usage::{carved_networks, count_block};
 use super::{Block, BlockUsage, Error, Ipam, noted, owner_key, reservation};
-use crate::datastore::{Answer, Inspect, Visit, Want};
+use crate::datastore::{Answer, CarvedFor, Collection, Inspect, Visit, Want};
 use crate::net::{AddrSet, Cidr};
 
 /// A pool, to be drawn.
@@ -18,8 +19,10 @@ pub struct Portrait {
     pub disabled: bool,
     /// The prefix length of its blocks.
     pub block_prefix: u8,
-    /// Its blocks, ascending.
+    /// Its blocks, ascending. Those of a child pool are the child's.
     pub blocks: Vec<PortraitBlock>,
+    /// What was carved out of it for something other than blocks, and what for, ascending.
+    pub carved: Vec<(Cidr, CarvedFor)>,
     /// What is reserved, in every pool.
     pub reserved: AddrSet,
 }
@@ -57,8 +60,10 @@ impl<D: Inspect> Ipam<D> {
         addresses_max: u128,
         watch: &mut dyn FnMut(usize),
     ) -> Result<(Vec<Portrait>, Vec<String>), Error> {
-        let settings =
-            self.store.read(&[Want::Settings]).await?.pop().map(Answer::settings).unwrap_or_default();
+        let wants = [Want::Settings, Want::All(Collection::Carved)];
+        let mut answers = self.store.read(&wants).await?.into_iter();
+        let settings = answers.next().map(Answer::settings).unwrap_or_default();
+        let carved = carved_networks(answers.next().map(Answer::objects).unwrap_or_default());
         let reserved = reservation::reserved(settings.reservations.iter().map(|(_, stored)| stored));
         let portrait = |(_, pool): &(_, crate::api::calico::IpPool)| Portrait {
             name: pool.name().to_owned(),
@@ -66,9 +71,18 @@ impl<D: Inspect> Ipam<D> {
             disabled: pool.spec.disabled,
             block_prefix: pool.spec.block_prefix(),
             blocks: Vec::new(),
+            carved: Vec::new(),
             reserved: reserved.clone(),
         };
         let mut portraits: Vec<Portrait> = settings.pools.iter().map(portrait).collect();
+        for (cidr, owner) in carved {
+            // A child pool is drawn in its parent, not in itself.
+            let is_other =
+                |pool: &Portrait| !matches!(&owner, CarvedFor::ChildPool(name) if *name == pool.name);
+            if let Some(pool) = innermost(&mut portraits, cidr, is_other) {
+                pool.carved.push((cidr, owner));
+            }
+        }
         let mut damaged = Vec::new();
         let mut visit = |Visit { cidr, total, block }: Visit| {
             watch(total);
@@ -77,7 +91,7 @@ impl<D: Inspect> Ipam<D> {
                 Ok(Err(problem)) => return damaged.push(format!("block {cidr} {problem}")),
                 Err(reason) => return damaged.push(reason.to_string()),
             };
-            if let Some(pool) = portraits.iter_mut().find(|pool| pool.cidr.contains(cidr)) {
+            if let Some(pool) = innermost(&mut portraits, cidr, |_| true) {
                 let is_small = pool.cidr.size() <= addresses_max;
                 let addresses = if is_small { addresses(&block) } else { Vec::new() };
                 pool.blocks.push(PortraitBlock { usage: count_block(&block, &reserved), addresses });
@@ -86,9 +100,20 @@ impl<D: Inspect> Ipam<D> {
         self.store.each_block(&mut visit).await?;
         for pool in &mut portraits {
             pool.blocks.sort_by_key(|block| block.usage.cidr);
+            pool.carved.sort_by_key(|(cidr, _)| *cidr);
         }
         Ok((portraits, damaged))
     }
+}
+
+/// The smallest pool around a network, of those that may be.
+fn innermost(
+    portraits: &mut [Portrait],
+    cidr: Cidr,
+    may_be: impl Fn(&Portrait) -> bool,
+) -> Option<&mut Portrait> {
+    let around = portraits.iter_mut().filter(|pool| pool.cidr.contains(cidr) && may_be(pool));
+    around.max_by_key(|pool| pool.cidr.prefix())
 }
 
 fn addresses(block: &Block) -> Vec<PortraitAddress> {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::super::render::{counted, percent, printable};
 use super::layout::{Layout, Rect};
+use crate::datastore::CarvedFor;
 use crate::ipam::{Portrait, PortraitAddress, PortraitBlock};
 use crate::net::{Cidr, Family};
 
@@ -49,6 +50,8 @@ pub(super) struct Tile {
 /// What a tile is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
+    /// A network that people carved out, or several that share a cell.
+    Carved,
     /// A block whose addresses are tiles of their own.
     Frame,
     /// A block, or several that share a cell.
@@ -66,6 +69,7 @@ impl<'a> Picture<'a> {
         let hosts = hosts(pool);
         let mut picture = Self { pool, layout, hosts, tiles: Vec::new(), in_use: 0 };
         picture.in_use = pool.blocks.iter().map(|block| block.usage.in_use).sum();
+        picture.draw_carved();
         if layout.is_of_addresses() {
             picture.draw_addresses();
         } else {
@@ -78,8 +82,12 @@ impl<'a> Picture<'a> {
     pub(super) fn summary(&self) -> String {
         let total = self.pool.cidr.size();
         let possible = self.pool.cidr.subnet_count(self.pool.block_prefix);
+        let carved = match self.pool.carved.iter().map(|(cidr, _)| cidr.size()).sum() {
+            0 => String::new(),
+            carved => format!(", {} carved out", grouped(carved)),
+        };
         format!(
-            "{} of {} addresses in use ({}%), {} of {} blocks, {}{}",
+            "{} of {} addresses in use ({}%){carved}, {} of {} blocks, {}{}",
             grouped(self.in_use),
             grouped(total),
             percent(self.in_use, total),
@@ -96,6 +104,29 @@ impl<'a> Picture<'a> {
 
     fn owner(&self, block: &PortraitBlock) -> Option<usize> {
         self.host(block.usage.affinity.as_ref()?.name().as_str())
+    }
+
+    /// Each network that was carved out, or each cell that has some.
+    fn draw_carved(&mut self) {
+        let mut cells: BTreeMap<u32, Vec<&(Cidr, CarvedFor)>> = BTreeMap::new();
+        for carved in &self.pool.carved {
+            if let Some(place) = self.layout.place(carved.0) {
+                cells.entry(place).or_default().push(carved);
+            }
+        }
+        for carved in cells.into_values() {
+            let Some(rect) = carved.first().and_then(|(cidr, _)| self.layout.rect(*cidr)) else { continue };
+            let mut lines: Vec<_> = carved
+                .iter()
+                .take(NAMED_MAX)
+                .map(|(cidr, owner)| format!("{cidr}\ncarved out for {}", printable(&owner.to_string())))
+                .collect();
+            if carved.len() > NAMED_MAX {
+                lines.push(format!("and {} more networks", carved.len() - NAMED_MAX));
+            }
+            let title = lines.join("\n");
+            self.tiles.push(Tile { rect, what: What::Carved, host: None, percent: 0, title });
+        }
     }
 
     /// Each block as a frame, and in it each address.
@@ -127,7 +158,7 @@ impl<'a> Picture<'a> {
                 tiles.push(Tile { rect, what: What::Reserved, host: None, percent: 0, title });
             }
         }
-        self.tiles = tiles;
+        self.tiles.extend(tiles);
     }
 
     /// Each block, or, where several share a cell, each cell that has one.

@@ -23,6 +23,9 @@ const FOOT: u32 = 96;
 const LEGEND: u32 = 320;
 const LEGEND_ROW: u32 = 24;
 
+/// What people carved out, as shapes are filled.
+const CARVED_LOOK: &str = "fill=\"url(#carved)\"";
+
 /// A drawing, and what it shows.
 pub(super) struct Drawing {
     svg: String,
@@ -62,7 +65,9 @@ pub(super) fn svg(picture: &Picture<'_>, legend: Legend) -> String {
     let _ = writeln!(
         out,
         "<defs><pattern id=\"reserved\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
-         <rect width=\"6\" height=\"6\" fill=\"#eef0f3\"/><rect width=\"2\" height=\"6\" fill=\"#b4bac4\"/></pattern></defs>"
+         <rect width=\"6\" height=\"6\" fill=\"#eef0f3\"/><rect width=\"2\" height=\"6\" fill=\"#b4bac4\"/></pattern>\
+         <pattern id=\"carved\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">\
+         <rect width=\"6\" height=\"6\" fill=\"#dfe4ea\"/><circle cx=\"3\" cy=\"3\" r=\"1.4\" fill=\"#3a4454\"/></pattern></defs>"
     );
     let _ = writeln!(out, "<rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>");
     let _ = writeln!(
@@ -137,6 +142,7 @@ impl Drawing {
             What::Frame => format!("fill=\"{}\" stroke=\"{colour}\" stroke-width=\"2\"", colour.used(8)),
             What::Blocks => format!("fill=\"{}\" stroke=\"{}\"", colour.used(tile.percent), colour.used(70)),
             What::Address => format!("fill=\"{}\"", colour.used(tile.percent)),
+            What::Carved => format!("{CARVED_LOOK} stroke=\"#3a4454\""),
             What::Reserved => "fill=\"url(#reserved)\"".to_owned(),
         };
         let host = tile.host.map_or_else(|| "none".to_owned(), |host| host.to_string());
@@ -178,7 +184,7 @@ impl Drawing {
         let full = |percent| format!("fill=\"{}\" stroke=\"{}\"", sample.used(percent), sample.used(70));
         let nowhere = ("fill=\"#f5f6f8\" stroke=\"#dde1e7\"".to_owned(), "in no block");
         let nobody = (format!("fill=\"{}\"", NOBODY.used(70)), "of no host");
-        let looks = if picture.layout.is_of_addresses() {
+        let mut looks = if picture.layout.is_of_addresses() {
             vec![
                 (full(100), "in use"),
                 (full(30), "cools down"),
@@ -201,6 +207,9 @@ impl Drawing {
                 nobody,
             ]
         };
+        if !picture.pool.carved.is_empty() {
+            looks.push((CARVED_LOOK.to_owned(), "carved out"));
+        }
         let _ =
             writeln!(self.svg, "<g transform=\"translate({MARGIN} {y})\" font-size=\"13\" fill=\"#3a4454\">");
         let mut x = 0;

@@ -53,11 +53,10 @@ fn at(number: u32) -> usize {
 }
 
 fn cell(tile: &Tile, letters: &Letters, coloured: bool) -> String {
-    if tile.what == What::Reserved {
-        return " x".to_owned();
-    }
     let letter = letters.letter(tile.host);
     let shade = match tile.what {
+        What::Reserved => return " x".to_owned(),
+        What::Carved => return " #".to_owned(),
         What::Frame => "\u{b7}",
         _ => shade(tile.percent),
     };
@@ -109,18 +108,13 @@ fn rank(picture: &Picture<'_>, number: usize) -> (u128, u128) {
 
 fn legend(text: &mut String, picture: &Picture<'_>, letters: &Letters, coloured: bool) {
     let _ = writeln!(text, "  Each cell is {}.", cell_words(&picture.layout, picture.pool));
-    let _ = if picture.layout.is_of_addresses() {
-        writeln!(
-            text,
-            "  A\u{2588} in use by A   A\u{b7} free, in a block of A   -\u{2588} in use, of no host"
-        )
-        .and_then(|()| writeln!(text, "  A\u{2591} cools down    x reserved   \u{b7} in no block"))
+    text.push_str(if picture.layout.is_of_addresses() {
+        "  A\u{2588} in use by A   A\u{b7} free, in a block of A   -\u{2588} in use, of no host\n  \
+           A\u{2591} cools down    x reserved   \u{b7} in no block"
     } else {
-        writeln!(
-            text,
-            "  A\u{b7} empty  A\u{2591} up to 25%  A\u{2592} 60%  A\u{2593} below 100%  A\u{2588} full  -\u{2592} kept for nobody   \u{b7} no block"
-        )
-    };
+        "  A\u{b7} empty  A\u{2591} up to 25%  A\u{2592} 60%  A\u{2593} below 100%  A\u{2588} full  -\u{2592} kept for nobody   \u{b7} no block"
+    });
+    text.push_str(if picture.pool.carved.is_empty() { "\n" } else { "   # carved out\n" });
     let with_letter: Vec<usize> =
         (0..picture.hosts.len()).filter(|number| letters.letter(Some(*number)) != OTHERS).collect();
     let entry = |number: &usize| {

@@ -49,7 +49,7 @@ struct Family {
 const POOL_ADDRESSES: Family = Family {
     name: "host_affine_pool_addresses",
     unit: "addresses",
-    help: "Addresses of a pool, by what they are: in use, reserved or free.",
+    help: "Addresses of a pool, by what they are: in use, reserved, carved out or free.",
 };
 const POOL_BLOCKS: Family =
     Family { name: "host_affine_pool_blocks", unit: "blocks", help: "Blocks of a pool that exist." };
@@ -75,7 +75,13 @@ fn samples(census: &Census) -> Vec<Sample> {
     let mut hosts: BTreeMap<String, (u128, u128)> = BTreeMap::new();
     for pool in &usage.pools {
         let labels = || vec![("pool", pool.name.clone()), ("cidr", pool.cidr.to_string())];
-        for (state, value) in [("in_use", pool.in_use), ("reserved", pool.reserved), ("free", pool.free)] {
+        let states = [
+            ("in_use", pool.in_use),
+            ("reserved", pool.reserved),
+            ("carved", pool.carved),
+            ("free", pool.free),
+        ];
+        for (state, value) in states {
             let mut labels = labels();
             labels.push(("state", state.to_owned()));
             samples.push(Sample { metric: POOL_ADDRESSES.name, labels, value });

@@ -114,3 +114,62 @@ fn a_map_for_programs_has_every_tile_in_its_place() {
     assert_eq!(tiles.len(), 1);
     assert_eq!((&tiles[0]["host"], &tiles[0]["what"]), (&json!("big"), &json!("blocks")));
 }
+
+/// What people carved out of a pool of addresses, of one of blocks, and a child pool in it with a block of its own.
+fn carved() -> Store {
+    let store = filled();
+    let allocation = |name: &str, pool: &str, length: &str| {
+        let mut made = json!({
+            "apiVersion": "ipam.miloapis.com/v1alpha1", "kind": "IPAllocation", "metadata": { "name": name },
+            "spec": { "ipFamily": "IPv4", "poolRef": { "name": pool } },
+        });
+        made["metadata"]["annotations"] = json!({ "ipam.miloapis.com/prefix-length": length });
+        store.run_with(&["apply", "-f", "-"], &made.to_string()).exits(0);
+    };
+    allocation("lb", "small", "29");
+    allocation("vips", "large", "20");
+    allocation("one", "large", "32");
+    store
+}
+
+#[test]
+fn what_people_carved_out_is_on_the_map() {
+    let store = carved();
+    let tiles = |pool: &str| {
+        let document: Value = store.run(&["ipam", "map", &format!("--pool={pool}"), "-o", "json"]).json();
+        let all = document["pools"][0]["tiles"].as_array().cloned().expect("tiles");
+        all.into_iter().filter(|tile| tile["what"] == "carved").collect::<Vec<_>>()
+    };
+    let small = tiles("small");
+    assert_eq!(small.len(), 1, "{small:?}");
+    let area = |tile: &Value| tile["width"].as_u64().zip(tile["height"].as_u64()).map(|(w, h)| w * h);
+    assert_eq!(area(&small[0]), Some(8));
+    assert!(
+        small[0]["title"].as_str().is_some_and(|title| title.ends_with("carved out for IPAllocation `lb`"))
+    );
+    let large: Vec<_> = tiles("large").iter().map(area).collect();
+    // A cell is 64 addresses.
+    assert!(large.contains(&Some(64)) && large.contains(&Some(1)) && large.len() == 2, "{large:?}");
+    let text = store.run(&["ipam", "map", "--pool=small"]);
+    assert_eq!(text.exits(0).out.matches(" #").count(), 8 + 1, "the key has one too: {}", text.out);
+    assert!(text.out.contains(", 8 carved out, "), "{}", text.out);
+    let svg = store.run(&["ipam", "map", "--pool=small", "-o", "svg"]).exits(0).out.clone();
+    assert!(svg.contains("IPAllocation `lb`") && svg.contains(">carved out</text>"), "{svg}");
+    assert!(elements(&svg) > 20);
+}
+
+#[test]
+fn the_metrics_of_a_pool_add_up_to_its_size() {
+    let store = carved();
+    let metrics = store.run(&["ipam", "metrics"]).exits(0).out.clone();
+    for (pool, size) in [("small", 256), ("large", 65_536)] {
+        let of_pool = |line: &&str| line.starts_with(&format!("host_affine_pool_addresses{{pool=\"{pool}\""));
+        let values = metrics.lines().filter(of_pool).map(|line| line.rsplit_once(' ').expect("a value").1);
+        assert_eq!(
+            values.map(|value| value.parse::<u64>().expect("a number")).sum::<u64>(),
+            size,
+            "{metrics}"
+        );
+    }
+    assert!(metrics.contains("cidr=\"10.64.0.0/16\",state=\"carved\"} 4097\n"), "{metrics}");
+}

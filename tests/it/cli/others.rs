@@ -104,9 +104,10 @@ fn counts_are_printed_for_prometheus() {
         "
 # TYPE host_affine_pool_addresses gauge
 # UNIT host_affine_pool_addresses addresses
-# HELP host_affine_pool_addresses Addresses of a pool, by what they are: in use, reserved or free.
+# HELP host_affine_pool_addresses Addresses of a pool, by what they are: in use, reserved, carved out or free.
 host_affine_pool_addresses{pool=\"small\",cidr=\"10.88.0.0/29\",state=\"in_use\"} 2
 host_affine_pool_addresses{pool=\"small\",cidr=\"10.88.0.0/29\",state=\"reserved\"} 0
+host_affine_pool_addresses{pool=\"small\",cidr=\"10.88.0.0/29\",state=\"carved\"} 0
 host_affine_pool_addresses{pool=\"small\",cidr=\"10.88.0.0/29\",state=\"free\"} 6
 # TYPE host_affine_pool_blocks gauge
 # UNIT host_affine_pool_blocks blocks
