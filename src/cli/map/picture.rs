@@ -147,6 +147,7 @@ impl<'a> Picture<'a> {
         }
         let taken = |address| {
             self.pool.blocks.iter().any(|block| block.addresses.iter().any(|held| held.address == address))
+                || self.pool.carved.iter().any(|(cidr, _)| cidr.contains_address(address))
         };
         for place in 0..self.pool.cidr.size() {
             let Some(address) = self.pool.cidr.nth(place).filter(|at| self.pool.reserved.contains(*at))

@@ -67,7 +67,7 @@ pub(super) fn svg(picture: &Picture<'_>, legend: Legend) -> String {
         "<defs><pattern id=\"reserved\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" patternTransform=\"rotate(45)\">\
          <rect width=\"6\" height=\"6\" fill=\"#eef0f3\"/><rect width=\"2\" height=\"6\" fill=\"#b4bac4\"/></pattern>\
          <pattern id=\"carved\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">\
-         <rect width=\"6\" height=\"6\" fill=\"#dfe4ea\"/><circle cx=\"3\" cy=\"3\" r=\"1.4\" fill=\"#3a4454\"/></pattern></defs>"
+         <rect width=\"6\" height=\"6\" fill=\"#dfe4ea\"/><circle cx=\"3\" cy=\"3\" r=\"1.3\" fill=\"#8792a3\"/></pattern></defs>"
     );
     let _ = writeln!(out, "<rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>");
     let _ = writeln!(

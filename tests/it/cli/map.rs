@@ -142,6 +142,9 @@ fn what_people_carved_out_is_on_the_map() {
     };
     let small = tiles("small");
     assert_eq!(small.len(), 1, "{small:?}");
+    let document: Value = store.run(&["ipam", "map", "--pool=small", "-o", "json"]).json();
+    let within = |tile: &&Value| tile["what"] == "reserved" && tile["title"] == "10.88.0.0\nreserved";
+    assert_eq!(document["pools"][0]["tiles"].as_array().expect("tiles").iter().filter(within).count(), 0);
     let area = |tile: &Value| tile["width"].as_u64().zip(tile["height"].as_u64()).map(|(w, h)| w * h);
     assert_eq!(area(&small[0]), Some(8));
     assert!(
