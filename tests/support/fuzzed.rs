@@ -13,10 +13,11 @@ use host_affine::cni::config::{NetConf, Stdin};
 use host_affine::cni::env::Call;
 use host_affine::cni::failure::Failure;
 use host_affine::cni::plan::Plan;
+use host_affine::datastore::etcd::format::{self, Held};
 use host_affine::datastore::file::{Access, Durability, FileStore, IfAbsent, Options};
 use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{
-    Answer, Batch, Collection, Commit, Datastore as _, Error, Key, Want, run_in_place,
+    Answer, Batch, Collection, Commit, Datastore as _, Entry, Error, Key, Object, Want, run_in_place,
 };
 use host_affine::ipam::{Assign, Attachment, Host, Ipam, Owner, Sharing, audit};
 
@@ -131,6 +132,76 @@ pub(crate) fn object_file(bytes: &[u8], scratch: &Path) {
         assert!(error.contains(&store.display().to_string()), "{error} names no file");
     }
     write_to(&store);
+}
+
+/// A key of etcd on the first line, and what stands there: it is read as an object and written back as the same, or named.
+pub(crate) fn etcd_value(bytes: &[u8]) {
+    let split = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
+    let (head, rest) = bytes.split_at(split);
+    let value = rest.get(1..).unwrap_or_default();
+    let Ok(at) = std::str::from_utf8(head) else { return };
+    let Some(key) = format::parse_key(at) else { return };
+    let homes = format::homes_of(&key);
+    for home in &homes {
+        assert_eq!(format::parse_key(home).as_ref(), Some(&key), "{home} is another's");
+    }
+    // A spelling that is not ours is read where it stands.
+    let place = homes.iter().position(|home| home == at).unwrap_or(0);
+    let mut stored: Vec<Option<Vec<u8>>> = vec![None; homes.len()];
+    stored[place] = Some(value.to_vec());
+    let assemble = |stored: &[Option<Vec<u8>>]| {
+        let values = stored.iter().map(Option::as_deref);
+        let held: Vec<_> = values.map(|value| value.map(|value| Held { value, mod_revision: 7 })).collect();
+        format::assemble(&key, &held)
+    };
+    let entry = match assemble(&stored) {
+        Ok(Some(entry)) => entry,
+        Ok(None) => return,
+        Err(error) => {
+            assert!(
+                homes.iter().any(|home| error.to_string().contains(home.as_str())),
+                "{error} names no key"
+            );
+            return;
+        }
+    };
+    let written = rewrite(&entry, &homes, &stored);
+    let Some(written) = written else { return };
+    let again = assemble(&written).unwrap_or_else(|error| panic!("what was written cannot be read: {error}"));
+    let again = again.unwrap_or_else(|| panic!("{key} is gone"));
+    assert_eq!(
+        without_version(&again.object),
+        without_version(&entry.object),
+        "another object than was meant"
+    );
+    assert_eq!(rewrite(&again, &homes, &written), Some(written), "it changes each time it is written");
+}
+
+/// The object but for the revision that it was read at, which for the configuration is that of two keys.
+fn without_version(object: &Object) -> Object {
+    let mut object = object.clone();
+    if let Object::Configuration(configuration) = &mut object {
+        configuration.metadata.resource_version = None;
+    }
+    object
+}
+
+/// What stands at an object's keys once it is written as it is. `None`: it may not be written under its name.
+fn rewrite(entry: &Entry, homes: &[String], stored: &[Option<Vec<u8>>]) -> Option<Vec<Option<Vec<u8>>>> {
+    let held = |key: &str| {
+        let place = homes.iter().position(|home| home == key)?;
+        Some(Held { value: stored.get(place)?.as_deref()?, mod_revision: 7 })
+    };
+    let mut batch = Batch::default();
+    batch.update(entry.key.clone(), entry.revision, entry.object.clone());
+    let writes = match format::writes_of(&batch.ops[0], held) {
+        Ok(writes) => writes.unwrap_or_else(|| panic!("{} stands at another revision", entry.key)),
+        Err(Error::NotStorable { .. }) => return None,
+        Err(error) => panic!("{error}"),
+    };
+    let put =
+        |home: &String| writes.iter().find(|write| write.key == *home).and_then(|write| write.put.clone());
+    Some(homes.iter().map(put).collect())
 }
 
 #[allow(dead_code, reason = "the property runs each in a process of its own")]

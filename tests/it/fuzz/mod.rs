@@ -93,6 +93,11 @@ fn any_content_of_an_objects_file_is_read_or_named() {
 }
 
 #[test]
+fn any_value_in_etcd_is_read_and_written_back_or_named() {
+    with_any(&seeds::etcd_values(), &seeds::WORDS, fuzzed::etcd_value);
+}
+
+#[test]
 fn any_manifest_is_taken_or_refused_by_its_place() {
     let lab = Lab::in_memory();
     // Each in a process of its own, since it answers on the streams of its process.
@@ -123,6 +128,7 @@ fn the_seeds_are_all_different() {
         ("cni_args", seeds::args()),
         ("journal", seeds::journals(lab.path())),
         ("object_file", seeds::objects(lab.path())),
+        ("etcd_value", seeds::etcd_values()),
         ("manifest", seeds::manifests()),
     ];
     let corpus = std::env::var("HOST_AFFINE_FUZZ_SEEDS").ok();

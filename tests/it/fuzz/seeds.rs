@@ -1,9 +1,11 @@
 //! What to begin with: the test data, and what the program itself writes.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use host_affine::datastore::file::{Access, IfAbsent};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::support::cni::Network;
@@ -259,4 +261,44 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     }
     found.sort();
     found
+}
+
+/// What stands in a cluster that Calico wrote, a key and its value each, and what only we write.
+pub(super) fn etcd_values() -> Vec<Vec<u8>> {
+    let cluster = fs::read_to_string("testdata/etcd/cluster.json").expect("a cluster");
+    let cluster: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&cluster).expect("keys and values");
+    let attachment = json!({
+        "containerId": "c", "ifname": "eth0", "role": "source", "pod": "p", "node": "n", "since": "2026-01-01T00:00:00Z",
+    });
+    let allocation =
+        json!({ "metadata": { "name": "web" }, "spec": { "ipFamily": "IPv4", "poolRef": { "name": "a" } } });
+    let claim = json!({
+        "metadata": { "name": "web" },
+        "spec": { "ipFamily": "IPv4", "prefixLength": 28, "poolRef": { "name": "a" }, "reclaimPolicy": "Delete" },
+    });
+    let machine =
+        json!({ "network": "pods", "namespace": "prod", "name": "db", "attachments": [attachment] });
+    let ours = [
+        (
+            "carved/ipv4/10.0.1.0-28",
+            json!({ "pool": "a", "owner": { "allocation": { "project": "default", "name": "web" } } }),
+        ),
+        (
+            "takeovers/pods",
+            json!({ "network": "pods", "directory": "/var/lib/cni/networks/pods", "modified": 7 }),
+        ),
+        ("vms/pods.vmi.prod.db", machine),
+        ("vms-of/pods.c", json!({ "machines": ["pods.vmi.prod.db"] })),
+        ("ipallocations/default/web", allocation),
+        ("ipclaims/default/web", claim),
+    ];
+    let ours = ours.into_iter().map(|(name, value)| (format!("/host-affine/{name}"), value.to_string()));
+    let edited = json!({
+        "apiVersion": "projectcalico.org/v3", "kind": "IPAMConfiguration", "metadata": { "name": "default" },
+        "spec": { "strictAffinity": true, "futureField": 7 },
+    });
+    let edited =
+        ("/calico/resources/v3/projectcalico.org/ipamconfigurations/default".to_owned(), edited.to_string());
+    let written = cluster.into_iter().map(|(key, value)| (key, value.get().to_owned()));
+    written.chain(ours).chain([edited]).map(|(key, value)| format!("{key}\n{value}").into_bytes()).collect()
 }
