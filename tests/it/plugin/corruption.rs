@@ -398,6 +398,10 @@ fn a_check_names_the_file_and_a_repair_mends_what_is_derived() {
             assert_ne!(checked.code, Some(0), "{file}: {}", checked.text);
             assert!(checked.text.contains(&file), "{file} is not named: {}", checked.text);
         }
+        // Of what was carved for whom nothing is said that rests on what cannot be read.
+        for hearsay in ["which does not have it", "which is not carved out for it"] {
+            assert!(!checked.text.contains(hearsay), "{file}: {}", checked.text);
+        }
         let repaired = bed.cli(&["ipam", "check", "--repair", "--yes"], "");
         if is_derived(&file) || file.starts_with("ipam/affinities/") {
             repaired.exits(0);
