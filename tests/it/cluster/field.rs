@@ -4,17 +4,20 @@
 //! | report | tested as |
 //! | --- | --- |
 //! | F11 a claim left in "pending" | `a_pending_claim_on_anothers_block_is_no_ownership` |
+//! | F15 the first pool is full | `a_pool_that_is_full_costs_the_same_however_many_blocks_it_has` |
 //! | F16 free room in a second own block | `room_in_an_own_block_is_used_whatever_its_record_says` |
 //! | F33 an answer that was lost | `half_of_what_an_add_writes_is_freed_by_its_del` |
+//! | F34 a hundred pods at once on one host | `a_hundred_at_once_on_one_host_are_served_from_two_blocks` |
 //! | F35 forty hosts at once | `forty_hosts_claim_their_first_block_at_once` |
 
 use std::collections::BTreeSet;
 
+use host_affine::net::Cidr;
 use serde_json::{Value, json};
 
 use super::hosts::{held, is_sound, network, pool, typed};
 use crate::support::cni::{Answer, all_different, at_once, skip};
-use crate::support::etcd::{Server, is_installed};
+use crate::support::etcd::{Proxy, Server, is_installed};
 
 const BLOCKS: &str = "/calico/ipam/v2/assignment/ipv4/block/";
 const HANDLES: &str = "/calico/ipam/v2/handle/";
@@ -52,6 +55,48 @@ fn a_pending_claim_on_anothers_block_is_no_ownership() {
         .map(|(key, _)| owner_of(&server, key.trim_start_matches(BLOCKS)))
         .collect();
     assert_eq!(owners, ["host:n1".to_owned(), "host:n2".to_owned()].into());
+}
+
+#[test]
+fn a_pool_that_is_full_costs_the_same_however_many_blocks_it_has() {
+    let mut requests = Vec::new();
+    // 8 and 128 blocks.
+    for (hosts, range) in [(8, "10.65.64.0/27"), (128, "10.65.64.0/23")] {
+        let Some(server) = server() else { return };
+        let urls = [server.url()];
+        typed(&urls, &["ipam", "configure", "--strictaffinity=true"], "").succeeded();
+        pool(&urls, "one", range, 30);
+        let network_of_others = network("fieldnet", &urls);
+        for host in 0..hosts {
+            network_of_others.on(&format!("n{host}")).add(&format!("z{host}")).address();
+        }
+        assert_eq!(server.list(BLOCKS).len(), hosts);
+        pool(&urls, "two", "10.65.96.0/22", 30);
+        let proxy = Proxy::before(server.address());
+        let given = network("fieldnet", &[proxy.url()]).on("nnew").add("znew").address();
+        let two: Cidr = "10.65.96.0/22".parse().expect("a range");
+        assert!(two.contains_address(given), "{given}");
+        requests.push(proxy.passed().len());
+    }
+    assert_eq!(requests[0], requests[1], "with 8 full blocks and with 128");
+    assert!(requests[1] <= 5, "{requests:?}");
+}
+
+#[test]
+fn a_hundred_at_once_on_one_host_are_served_from_two_blocks() {
+    let Some(server) = server() else { return };
+    let urls = [server.url()];
+    pool(&urls, "p1", "10.71.64.0/18", 26);
+    let network = network("fieldnet", &urls).on("n1");
+    let calls = |verb: &str| (0..100).map(|n| network.call(verb, &format!("u{n}"))).collect::<Vec<_>>();
+    let addresses = at_once(&calls("ADD")).into_iter().map(Answer::address);
+    assert_eq!(all_different(addresses).len(), 100);
+    assert_eq!((server.list(BLOCKS).len(), held(&urls).len()), (2, 100));
+    for answer in at_once(&calls("DEL")) {
+        answer.succeeded();
+    }
+    assert_eq!((held(&urls), server.list(HANDLES)), (vec![], vec![]));
+    is_sound(&urls);
 }
 
 #[test]
