@@ -8,12 +8,13 @@ mod allocation;
 mod claim;
 mod error;
 mod pool;
+mod put;
 mod release;
 mod repair;
 mod shown;
 
-pub use allocation::{IfExists, Outcome};
 pub use error::CarveError;
+pub use put::{IfExists, Outcome};
 pub use shown::PoolShown;
 
 use std::collections::BTreeMap;
@@ -25,41 +26,8 @@ use crate::api::calico::IpPool;
 use crate::api::milo::view::PoolRecord;
 use crate::api::milo::{AllocationRules, PoolExtras, SizeAsked, allocation_of_claim};
 use crate::api::{Affinity, DEFAULT_PROJECT};
-use crate::datastore::{
-    Answer, Batch, CarvedFor, Collection, Commit, Datastore, Entry, Guard, Key, Revision, Want,
-};
+use crate::datastore::{Answer, Batch, CarvedFor, Collection, Datastore, Entry, Guard, Key, Revision, Want};
 use crate::net::{Cidr, Family};
-
-/// Commits whose answers were lost: any of them may have been applied, and may still be on its way.
-struct Lost<T> {
-    made: Vec<T>,
-    look_again: bool,
-}
-
-impl<T> Lost<T> {
-    const fn nothing() -> Self {
-        Self { made: Vec::new(), look_again: false }
-    }
-
-    /// Takes note of an answer. True: the commit was applied.
-    fn applied(&mut self, answer: &Commit, made: impl FnOnce() -> Option<T>) -> bool {
-        if *answer == Commit::Unknown {
-            self.made.extend(made());
-            self.look_again = true;
-        }
-        *answer == Commit::Applied
-    }
-
-    /// Whether one of them made this.
-    fn has(&self, is_it: impl FnMut(&T) -> bool) -> bool {
-        self.made.iter().any(is_it)
-    }
-
-    /// Whether what stands in the way may be this very call's, and nobody has looked since.
-    fn looks_again(&mut self) -> bool {
-        std::mem::take(&mut self.look_again)
-    }
-}
 
 /// A pool to carve from, as it was read.
 struct Source {
@@ -81,7 +49,7 @@ impl Source {
     /// The state of both its faces, as resources say it.
     fn version(&self) -> String {
         let revisions = self.guards.iter().filter_map(|guard| match guard {
-            Guard::Unchanged(_, revision) => revision.map(allocation::version),
+            Guard::Unchanged(_, revision) => revision.map(put::version),
             Guard::NothingNewIn(..) => None,
         });
         revisions.collect::<Vec<_>>().join(".")

@@ -137,9 +137,9 @@ pub(crate) fn object_file(bytes: &[u8], scratch: &Path) {
 /// A key of etcd on the first line, and what stands there: it is read as an object and written back as the same, or named.
 pub(crate) fn etcd_value(bytes: &[u8]) {
     let split = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
-    let (head, rest) = bytes.split_at(split);
+    let (line, rest) = bytes.split_at(split);
     let value = rest.get(1..).unwrap_or_default();
-    let Ok(at) = std::str::from_utf8(head) else { return };
+    let Ok(at) = std::str::from_utf8(line) else { return };
     let Some(key) = format::parse_key(at) else { return };
     let homes = format::homes_of(&key);
     for home in &homes {

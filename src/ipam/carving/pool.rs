@@ -1,7 +1,7 @@
 //! Pools as this API's other group makes them: two faces of one record.
 
-use super::allocation::{IfExists, check_version};
-use super::{CarveError, Lost, Outcome, Source, check_source, guarded, serving};
+use super::put::{IfExists, Lost, Outcome, check_version};
+use super::{CarveError, Source, check_source, guarded, serving};
 use crate::api::milo::IpPool;
 use crate::api::milo::view::PoolRecord;
 use crate::api::validate::Problem;
@@ -50,11 +50,7 @@ impl<D: Datastore> Ipam<D> {
                     Err(error) => return Err(error),
                 },
             };
-            if trial == Trial::DryRun {
-                return Ok(outcome);
-            }
-            let answer = self.store.commit(batch).await.map_err(Error::from)?;
-            if lost.applied(&answer, || outcome.created().cloned()) {
+            if self.settles(&outcome, batch, trial, &mut lost).await? {
                 return Ok(outcome);
             }
         }

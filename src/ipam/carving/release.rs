@@ -1,6 +1,7 @@
 //! Giving back what was carved.
 
-use super::{CarveError, Lost};
+use super::CarveError;
+use super::put::Lost;
 use crate::api::milo::{
     IpAllocation, IpAllocationStatus, IpClaim, IpClaimStatus, NAMESPACE, ReclaimPolicy, allocation_of_claim,
 };
@@ -17,20 +18,21 @@ impl<D: Datastore> Ipam<D> {
     pub async fn release_allocation(&mut self, name: &ProjectName) -> Result<IpAllocation, CarveError> {
         let mut lost = Lost::<IpAllocation>::nothing();
         for _ in 0..CAS_ATTEMPTS_MAX {
-            let Some((revision, stored)) = self.allocation(name).await? else {
+            let Some((revision, stored)) = self.stored::<IpAllocation>(Key::Allocation(name.clone())).await?
+            else {
                 return lost.made.pop().ok_or(CarveError::Missing);
             };
             let status = IpAllocationStatus::of(&stored).unwrap_or_default();
             if let Some(claim) = status.claim_ref {
                 let claim = ProjectName { project: name.project.clone(), name: claim.name };
-                if self.claim_of(&claim).await?.is_some() {
+                if self.stored::<IpClaim>(Key::Claim(claim.clone())).await?.is_some() {
                     return Err(CarveError::Bound(claim));
                 }
             }
             let mut batch = Batch::default();
             batch.delete(Key::Allocation(name.clone()), revision);
             if let Some(cidr) = status.allocated_cidr
-                && let Some((at, carved)) = self.carved(cidr).await?
+                && let Some((at, carved)) = self.stored::<Carved>(Key::Carved(cidr)).await?
                 && is_for(&carved, name)
             {
                 batch.delete(Key::Carved(cidr), at);
@@ -52,13 +54,15 @@ impl<D: Datastore> Ipam<D> {
             ProjectName { name: allocation_of_claim(NAMESPACE, &name.name), project: name.project.clone() };
         let mut lost = Lost::<IpClaim>::nothing();
         for _ in 0..CAS_ATTEMPTS_MAX {
-            let Some((revision, stored)) = self.claim_of(name).await? else {
+            let Some((revision, stored)) = self.stored::<IpClaim>(Key::Claim(name.clone())).await? else {
                 return lost.made.pop().ok_or(CarveError::Missing);
             };
             let retains = stored.spec.reclaim_policy == Some(ReclaimPolicy::Retain);
             let mut batch = Batch::default();
             batch.delete(Key::Claim(name.clone()), revision);
-            if let Some((at, mut record)) = self.allocation(&allocation).await? {
+            if let Some((at, mut record)) =
+                self.stored::<IpAllocation>(Key::Allocation(allocation.clone())).await?
+            {
                 let key = Key::Allocation(allocation.clone());
                 if retains {
                     let status = IpAllocationStatus::of(&record).unwrap_or_default();
@@ -70,7 +74,7 @@ impl<D: Datastore> Ipam<D> {
             }
             let cidr = IpClaimStatus::of(&stored).and_then(|status| status.allocated_cidr);
             if let Some(cidr) = cidr
-                && let Some((at, carved)) = self.carved(cidr).await?
+                && let Some((at, carved)) = self.stored::<Carved>(Key::Carved(cidr)).await?
                 && carved.owner == CarvedFor::Claim(name.clone())
             {
                 if retains {

@@ -1,5 +1,6 @@
 //! Making the records of what was carved agree with whom it was carved for.
 
+use crate::api::milo::{IpAllocation, IpClaim};
 use crate::datastore::{Batch, Carved, CarvedFor, Commit, Datastore, Guard, Key};
 use crate::ipam::{Error, Ipam};
 use crate::net::Cidr;
@@ -11,7 +12,7 @@ impl<D: Datastore> Ipam<D> {
         cidr: Cidr,
         owner: &CarvedFor,
     ) -> Result<bool, Error> {
-        let Some((revision, carved)) = self.carved(cidr).await? else {
+        let Some((revision, carved)) = self.stored::<Carved>(Key::Carved(cidr)).await? else {
             return Ok(false);
         };
         let guard = match owner {
@@ -32,8 +33,10 @@ impl<D: Datastore> Ipam<D> {
 
     async fn is_absent(&mut self, owner: &CarvedFor) -> Result<bool, Error> {
         Ok(match owner {
-            CarvedFor::Allocation(name) => self.allocation(name).await?.is_none(),
-            CarvedFor::Claim(name) => self.claim_of(name).await?.is_none(),
+            CarvedFor::Allocation(name) => {
+                self.stored::<IpAllocation>(Key::Allocation(name.clone())).await?.is_none()
+            }
+            CarvedFor::Claim(name) => self.stored::<IpClaim>(Key::Claim(name.clone())).await?.is_none(),
             CarvedFor::ChildPool(_) => true,
         })
     }
@@ -47,7 +50,7 @@ impl<D: Datastore> Ipam<D> {
     ) -> Result<bool, Error> {
         let mut batch = Batch::default();
         let carved = Carved { pool: pool.to_owned(), owner: owner.clone(), since: None };
-        if let Some((revision, _)) = self.carved(cidr).await? {
+        if let Some((revision, _)) = self.stored::<Carved>(Key::Carved(cidr)).await? {
             batch.update(Key::Carved(cidr), revision, carved);
         } else {
             batch.create(Key::Carved(cidr), carved);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::allocation::version;
+use super::put::version;
 use crate::api::Affinity;
 use crate::api::calico::{AffinityState, BlockAffinity, IpPool as CalicoPool, IpamBlock};
 use crate::api::milo::view::{BlockShown, PoolRecord};
