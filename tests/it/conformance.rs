@@ -29,8 +29,7 @@ use std::{env, fs, io, iter, thread};
 use case::Case;
 use placeholder::Profiles;
 
-use crate::support::cni::skip;
-use crate::support::etcd::{Server, is_installed};
+use crate::support::etcd::{Server, need_etcd};
 
 /// Why a case, or a step of it, ends early.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,9 +72,7 @@ fn the_plugin_keeps_every_promise_of_the_conformance_suite() {
 /// Those cases that are about what is held, each with an etcd to itself instead of a directory.
 #[test]
 fn the_plugin_keeps_its_promises_about_what_is_held_on_etcd_too() {
-    if !is_installed() {
-        return skip("etcd is not installed");
-    }
+    need_etcd!();
     let mut cases = case::read_all(&suite().join("cni"));
     cases.retain(Case::is_of_any_store);
     assert!(cases.len() > 90, "{}", cases.len());

@@ -22,8 +22,7 @@ use host_affine::datastore::{
 };
 use host_affine::net::Cidr;
 
-use crate::support::cni::skip;
-use crate::support::etcd::is_installed;
+use crate::support::etcd::need_etcd;
 use backends::{Backend, Between, InEtcd, InFiles, InMemory};
 use things::{
     allocation, apply, ask, attribute, block, carved, cidr, claim, commit, get, handle, holding, host,
@@ -43,9 +42,7 @@ macro_rules! contract {
         }
         mod etcd {
             $(#[test] fn $promise() {
-                if !super::is_installed() {
-                    return super::skip("there is no `etcd`");
-                }
+                super::need_etcd!();
                 super::$promise(&mut super::InEtcd::new());
             })*
         }

@@ -20,15 +20,7 @@ use host_affine::datastore::{
 };
 use host_affine::net::Cidr;
 
-/// Ends a test where there is no etcd.
-macro_rules! need_etcd {
-    () => {
-        if !crate::support::etcd::is_installed() {
-            return crate::support::cni::skip("there is no `etcd`");
-        }
-    };
-}
-use need_etcd;
+use crate::support::etcd::need_etcd;
 
 fn cidr(text: &str) -> Cidr {
     text.parse().expect(text)

@@ -16,19 +16,11 @@ use host_affine::net::Cidr;
 use serde_json::{Value, json};
 
 use super::hosts::{held, is_sound, network, pool, typed};
-use crate::support::cni::{Answer, all_different, at_once, skip};
-use crate::support::etcd::{Proxy, Server, is_installed};
+use crate::support::cni::{Answer, all_different, at_once};
+use crate::support::etcd::{Proxy, Server, need_etcd};
 
 const BLOCKS: &str = "/calico/ipam/v2/assignment/ipv4/block/";
 const HANDLES: &str = "/calico/ipam/v2/handle/";
-
-fn server() -> Option<Server> {
-    if is_installed() {
-        return Some(Server::start());
-    }
-    skip("etcd is not installed");
-    None
-}
 
 fn owner_of(server: &Server, block: &str) -> String {
     let listed = server.list(&format!("{BLOCKS}{block}"));
@@ -38,7 +30,8 @@ fn owner_of(server: &Server, block: &str) -> String {
 
 #[test]
 fn a_pending_claim_on_anothers_block_is_no_ownership() {
-    let Some(server) = server() else { return };
+    need_etcd!();
+    let server = Server::start();
     let urls = [server.url()];
     pool(&urls, "p1", "10.64.1.0/29", 30);
     let network = network("fieldnet", &urls);
@@ -60,9 +53,10 @@ fn a_pending_claim_on_anothers_block_is_no_ownership() {
 #[test]
 fn a_pool_that_is_full_costs_the_same_however_many_blocks_it_has() {
     let mut requests = Vec::new();
+    need_etcd!();
     // 8 and 128 blocks.
     for (hosts, range) in [(8, "10.65.64.0/27"), (128, "10.65.64.0/23")] {
-        let Some(server) = server() else { return };
+        let server = Server::start();
         let urls = [server.url()];
         typed(&urls, &["ipam", "configure", "--strictaffinity=true"], "").succeeded();
         pool(&urls, "one", range, 30);
@@ -84,7 +78,8 @@ fn a_pool_that_is_full_costs_the_same_however_many_blocks_it_has() {
 
 #[test]
 fn a_hundred_at_once_on_one_host_are_served_from_two_blocks() {
-    let Some(server) = server() else { return };
+    need_etcd!();
+    let server = Server::start();
     let urls = [server.url()];
     pool(&urls, "p1", "10.71.64.0/18", 26);
     let network = network("fieldnet", &urls).on("n1");
@@ -101,7 +96,8 @@ fn a_hundred_at_once_on_one_host_are_served_from_two_blocks() {
 
 #[test]
 fn room_in_an_own_block_is_used_whatever_its_record_says() {
-    let Some(server) = server() else { return };
+    need_etcd!();
+    let server = Server::start();
     let urls = [server.url()];
     pool(&urls, "p1", "10.65.128.0/26", 30);
     let network = network("fieldnet", &urls).on("n1");
@@ -131,7 +127,8 @@ fn room_in_an_own_block_is_used_whatever_its_record_says() {
 
 #[test]
 fn half_of_what_an_add_writes_is_freed_by_its_del() {
-    let Some(server) = server() else { return };
+    need_etcd!();
+    let server = Server::start();
     let urls = [server.url()];
     pool(&urls, "p1", "10.71.0.0/29", 29);
     let network = network("fieldnet", &urls).on("n1");
@@ -158,7 +155,8 @@ fn half_of_what_an_add_writes_is_freed_by_its_del() {
 
 #[test]
 fn forty_hosts_claim_their_first_block_at_once() {
-    let Some(server) = server() else { return };
+    need_etcd!();
+    let server = Server::start();
     let urls = [server.url()];
     typed(&urls, &["ipam", "configure", "--strictaffinity=true"], "").succeeded();
     pool(&urls, "p1", "10.71.128.0/25", 30);

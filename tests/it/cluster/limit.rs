@@ -2,8 +2,8 @@
 
 use super::hosts::{held, is_sound, typed};
 use super::load::{BLOCKS, HOSTS, PODS, PODS_OF_HOST, calls, set_up};
-use crate::support::cni::{Answer, all_different, at_once, skip};
-use crate::support::etcd::{Proxy, Server, is_installed};
+use crate::support::cni::{Answer, all_different, at_once};
+use crate::support::etcd::{Proxy, Server, need_etcd};
 use crate::support::files::allow_many_open;
 use crate::support::tally::tell;
 
@@ -12,9 +12,7 @@ const REFUSALS: [u64; 2] = [101, 102];
 
 #[test]
 fn a_thousand_pods_of_forty_hosts_have_the_thousand_addresses_of_sixteen_blocks_each_time() {
-    if !is_installed() {
-        return skip("etcd is not installed");
-    }
+    need_etcd!();
     allow_many_open();
     let server = Server::start();
     let proxy = Proxy::before(server.address());

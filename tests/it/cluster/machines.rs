@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::hosts::{held, is_sound, network, pool, typed};
-use crate::support::cni::{Call, Network, skip};
-use crate::support::etcd::{Server, is_installed};
+use crate::support::cni::{Call, Network};
+use crate::support::etcd::{Server, need_etcd};
 
 fn call(network: &Network, node: &str, verb: &str, pod: &str, is_target: bool) -> Call {
     let mut annotations = json!({ "kubevirt.io/domain": "db" });
@@ -20,9 +20,7 @@ fn call(network: &Network, node: &str, verb: &str, pod: &str, is_target: bool) -
 
 #[test]
 fn a_machine_moves_between_hosts_by_etcd_and_keeps_its_address() {
-    if !is_installed() {
-        return skip("etcd is not installed");
-    }
+    need_etcd!();
     let server = Server::start();
     let urls = [server.url()];
     typed(&urls, &["ipam", "configure", "--kubevirt-ip-persistence=Enabled"], "").succeeded();

@@ -8,8 +8,8 @@ use std::thread;
 
 use super::hosts::{held, is_sound, network, pool};
 use super::load::{PODS, calls, container, set_up};
-use crate::support::cni::{Answer, Call, all_different, skip};
-use crate::support::etcd::{Cluster, is_installed};
+use crate::support::cni::{Answer, Call, all_different};
+use crate::support::etcd::{Cluster, need_etcd};
 use crate::support::files::allow_many_open;
 use crate::support::tally::tell;
 
@@ -18,9 +18,7 @@ const ATTEMPTS_MAX: usize = 5;
 
 #[test]
 fn with_one_member_of_three_lost_and_then_another_adds_go_on_and_no_answer_is_lost() {
-    if !is_installed() {
-        return skip("etcd is not installed");
-    }
+    need_etcd!();
     allow_many_open();
     let mut cluster = Cluster::start();
     let urls = cluster.urls();
@@ -82,9 +80,7 @@ fn add(call: &Call, answered: &Sender<()>, attempts: &AtomicUsize) -> IpAddr {
 
 #[test]
 fn with_two_members_of_three_gone_an_add_fails_in_time_and_says_so() {
-    if !is_installed() {
-        return skip("etcd is not installed");
-    }
+    need_etcd!();
     let mut cluster = Cluster::start();
     let urls = cluster.urls();
     pool(&urls, "p", "10.78.0.0/21", 26);

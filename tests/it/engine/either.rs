@@ -11,8 +11,7 @@ use host_affine::datastore::{
 
 use super::build::Bare;
 use super::option;
-use crate::support::cni::skip;
-use crate::support::etcd::{Server, is_installed};
+use crate::support::etcd::{Server, need_etcd};
 
 /// Set for the run on etcd.
 const ON_ETCD: &str = "HOST_AFFINE_ENGINE_ON_ETCD";
@@ -20,9 +19,7 @@ const ON_ETCD: &str = "HOST_AFFINE_ENGINE_ON_ETCD";
 /// Runs the tests of some modules once more, in a process of its own, with each store in an etcd of its own. So many at
 /// least must run, so that names that find nothing do not pass.
 pub(super) fn again_on_etcd(modules: &[&str], at_least: usize) {
-    if !is_installed() {
-        return skip("there is no `etcd`");
-    }
+    need_etcd!();
     let mut again = Command::new(std::env::current_exe().expect("this test"));
     again.env(ON_ETCD, "1").args(["--test-threads=4", "--skip=on_etcd_too"]).args(modules);
     let output = again.output().expect("it runs");
