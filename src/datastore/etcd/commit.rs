@@ -6,6 +6,7 @@ use super::fetch::Fetch;
 use super::format::{Expect, Write, homes_of, key_of, needed_by, revision_of, writes_of};
 use super::gateway::Delivery;
 use super::guard::Grain;
+use super::plan::Plan;
 use super::view::View;
 use super::wire::{Compare, Delete, Operation, Put, Range, TxnRequest};
 use super::{EtcdStore, conflict, floor, guard};
@@ -13,26 +14,6 @@ use crate::datastore::{BATCH_MAX, Batch, Change, Commit, Conflict, Error, Fault,
 
 /// Where the keys stand that shut lost commits out.
 pub(super) const DOORS: &str = "/host-affine/doors/";
-
-/// A batch, turned into what etcd compares and does.
-#[derive(Debug, Default)]
-pub(super) struct Plan {
-    pub(super) compare: Vec<Compare>,
-    pub(super) success: Vec<Operation>,
-    /// What is looked at when it is refused.
-    pub(super) failure: Vec<Operation>,
-    /// What stands in the way already, by what is known.
-    pub(super) conflicts: Vec<Conflict>,
-}
-
-impl Plan {
-    /// Adds a condition, once.
-    pub(super) fn require(&mut self, compare: Compare) {
-        if !self.compare.contains(&compare) {
-            self.compare.push(compare);
-        }
-    }
-}
 
 impl EtcdStore {
     pub(super) fn write(&mut self, batch: &Batch) -> Result<Commit, Error> {

@@ -4,10 +4,10 @@
 //! records are few, anywhere among them. Nothing in the ranges may have been created since they were listed, and at the
 //! keys around nothing may stand that was not seen.
 
-use super::commit::Plan;
 use super::cover;
 use super::fetch::Fetch;
 use super::format::{blocks_of, carved_of, key_of};
+use super::plan::Plan;
 use super::view::{Listed, View};
 use super::wire::{Compare, Number, Operation, Range};
 use crate::datastore::{Conflict, Key};

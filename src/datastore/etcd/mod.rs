@@ -23,6 +23,7 @@ mod inspect;
 mod memory;
 mod options;
 mod patience;
+mod plan;
 mod post;
 mod refusal;
 mod room;
