@@ -126,6 +126,14 @@ impl Inspect for Store {
         of_store!(self, store => store.all_affinities().await)
     }
 
+    fn pass_over_damage(&mut self) {
+        of_store!(self, store => store.pass_over_damage());
+    }
+
+    fn passed_over(&mut self) -> Vec<Error> {
+        of_store!(self, store => store.passed_over())
+    }
+
     async fn unreadable(&mut self) -> Result<Vec<Error>, Error> {
         of_store!(self, store => store.unreadable().await)
     }

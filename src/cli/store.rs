@@ -123,6 +123,14 @@ impl Inspect for Store {
         self.store.all_affinities().await
     }
 
+    fn pass_over_damage(&mut self) {
+        self.store.pass_over_damage();
+    }
+
+    fn passed_over(&mut self) -> Vec<datastore::Error> {
+        self.store.passed_over()
+    }
+
     async fn unreadable(&mut self) -> Result<Vec<datastore::Error>, datastore::Error> {
         self.store.unreadable().await
     }

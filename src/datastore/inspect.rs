@@ -108,6 +108,15 @@ pub trait Inspect: Datastore {
         }
     }
 
+    /// From now on lists pass over what cannot be read, instead of failing as a whole: for whoever only looks. Who decides
+    /// by a list must know all of it.
+    fn pass_over_damage(&mut self) {}
+
+    /// What lists passed over so far, and why.
+    fn passed_over(&mut self) -> Vec<Error> {
+        Vec::new()
+    }
+
     /// Why objects cannot be read of which the rest has a copy, or which nobody lists: an error for each. Blocks and
     /// affinities are not among them.
     fn unreadable(&mut self) -> impl Future<Output = Result<Vec<Error>, Error>> {

@@ -38,10 +38,12 @@ pub(in crate::cli) fn run(context: &Context<'_>, args: &Get) -> Result<Answer, E
     let selection = Selection::parse(&args.kind, &args.names)?;
     let filter = Filter::parse(selection.kind, args.selector.as_deref(), args.field_selector.as_deref())?;
     let (mut ipam, note) = context.open_to_read()?;
-    let (mut found, damaged) = match selection.kind {
+    ipam.store_mut().pass_over_damage();
+    let (mut found, mut damaged) = match selection.kind {
         Kind::Milo(kind) => milo::read(&mut ipam, kind, &selection.names, &milo::View::of(context, args)?)?,
-        _ => read(&mut ipam.into_store(), &selection)?,
+        _ => read(ipam.store_mut(), &selection)?,
     };
+    damaged.extend(ipam.store_mut().passed_over().iter().map(ToString::to_string));
     found.retain(|resource| filter.matches(resource));
     let mut answer = answer_about(&selection, &found, note);
     if found.is_empty() && !filter.is_empty() && answer.outcome == Outcome::No {

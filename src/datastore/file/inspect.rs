@@ -84,6 +84,14 @@ impl Inspect for FileStore {
         Ok(Affinities { records, damaged })
     }
 
+    fn pass_over_damage(&mut self) {
+        self.passed_over.get_or_insert_default();
+    }
+
+    fn passed_over(&mut self) -> Vec<Error> {
+        self.passed_over.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
     /// As with blocks.
     async fn unreadable(&mut self) -> Result<Vec<Error>, Error> {
         self.lock_again()?;

@@ -132,6 +132,8 @@ pub struct FileStore {
     journal: Journal,
     /// Whether the settings had to be read from the objects; then the next commit writes the copy anew.
     state_is_stale: bool,
+    /// What lists passed over; `None`: they pass over nothing.
+    passed_over: Option<Vec<Error>>,
     seen: Seen,
 }
 
@@ -203,6 +205,7 @@ impl FileStore {
             locked: true,
             journal,
             state_is_stale: false,
+            passed_over: None,
             seen: Seen::default(),
         }))
     }

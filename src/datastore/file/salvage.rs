@@ -50,6 +50,7 @@ impl FileStore {
             locked: true,
             journal: Journal::with_header(file, header)?,
             state_is_stale: false,
+            passed_over: None,
             seen: Seen::default(),
         };
         store.complete_header()?;

@@ -13,7 +13,8 @@ impl FileStore {
     ///
     /// A session that only reads lets go of the lock for many names. Each object is then as it was at some moment in
     /// between: files are replaced whole, and what the journal said when it was read stays true until they are. What
-    /// is missing or looks wrong is looked at again under the lock, and so is what is new.
+    /// is missing or looks wrong is looked at again under the lock, and so is what is new. What is damaged is an error,
+    /// unless somebody said that it is to be passed over.
     pub(super) fn walk<K: Ord + Clone, T>(
         &mut self,
         list: impl Fn(&mut Self) -> Result<BTreeSet<K>, Error>,
@@ -35,8 +36,10 @@ impl FileStore {
             }
         }
         for name in names {
-            if let Some(object) = read(self, &name)? {
-                found.push((name, object));
+            match (read(self, &name), &mut self.passed_over) {
+                (Ok(object), _) => found.extend(object.map(|object| (name, object))),
+                (Err(error @ Error::Damaged { .. }), Some(passed_over)) => passed_over.push(error),
+                (Err(error), _) => return Err(error),
             }
         }
         found.sort_by(|(a, _), (b, _)| a.cmp(b));

@@ -139,6 +139,44 @@ fn two_hosts() -> (Store, Value, Value) {
 }
 
 #[test]
+fn a_list_shows_what_can_be_read_and_names_what_cannot() {
+    let (store, ..) = two_hosts();
+    let node = |name: &str| super::support::resource("Node", name, &json!({})).to_string();
+    let allocation = |name: &str| {
+        json!({
+            "apiVersion": "ipam.miloapis.com/v1alpha1", "kind": "IPAllocation", "metadata": { "name": name },
+            "spec": { "ipFamily": "IPv4", "poolRef": { "name": "pods" } },
+        })
+        .to_string()
+    };
+    for name in ["whole", "torn"] {
+        store.run_with(&["apply", "-f", "-"], &node(name)).exits(0);
+        store.run_with(&["apply", "-f", "-"], &allocation(name)).exits(0);
+    }
+    write_out(&store);
+    for (kind, file) in [
+        ("nodes", "projectcalico.org/nodes/torn.json"),
+        ("ipallocations", "ipam.miloapis.com/ipallocations/default/torn.json"),
+    ] {
+        let path = store.path().join(file);
+        let original = std::fs::read(&path).expect("a file");
+        damage(&path);
+        let listed = store.run(&["get", kind]);
+        assert!(listed.exits(0).out.contains("whole") && !listed.out.contains("torn"), "{listed:?}");
+        assert!(listed.err.starts_with(&format!("warning: DIR/store/{file} is damaged: ")), "{listed:?}");
+        assert_eq!(listed.err.matches("warning: ").count(), 1, "{listed:?}");
+        // Who asks for it by name is not told that there is none.
+        let named = store.run(&["get", kind, "torn"]);
+        assert!(
+            !named.err.contains("not found") && named.err.contains(&format!("DIR/store/{file} is damaged")),
+            "{named:?}"
+        );
+        std::fs::write(&path, original).expect("as it was");
+        store.run(&["get", kind, "torn"]).exits(0);
+    }
+}
+
+#[test]
 fn what_is_whole_is_shown_and_the_damaged_file_is_named() {
     let (store, one, two) = two_hosts();
     let blocks = files(&store, "ipam/blocks");
@@ -157,6 +195,8 @@ fn what_is_whole_is_shown_and_the_damaged_file_is_named() {
         &["ipam", "map", "-o", "html"],
         &["describe", "ippool", "pods"],
         &["get", "ipamblocks"],
+        &["get", "ipamhandles"],
+        &["get", "ipallocations"],
     ] {
         let shown = store.run(args);
         shown.exits(0);
