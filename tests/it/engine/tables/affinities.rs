@@ -1,10 +1,14 @@
-//! Ending what is kept for a host, without a container that ends.
+//! Records of affinities: ending what is kept for a host without a container that ends, and claims that were cut short.
 
-use host_affine::datastore::run_in_place;
-use host_affine::ipam::{Force, RemoveError, Removed};
+use host_affine::api::calico::{AffinityState, BlockAffinity};
+use host_affine::datastore::memory::Memory;
+use host_affine::datastore::{Key, run_in_place};
+use host_affine::ipam::{Force, Ipam, RemoveError, Removed};
+use host_affine::net::Family;
 
-use super::super::build::{at, name};
+use super::super::build::{Ask, addresses, affinity, any, at, cidr, exactly, name, pool, put_pool};
 use super::Net;
+use super::release::OfMany;
 
 /// Row 65.
 #[test]
@@ -32,4 +36,22 @@ fn nothing_is_kept_for_a_host_that_nobody_knows() {
     let removed = run_in_place(net.ipam.remove_node(&name("b"), at(0)));
     assert!(matches!(removed, Err(RemoveError::Missing)), "it is said: {removed:?}");
     assert_eq!(net.blocks_of("a").len(), 1);
+}
+
+/// Others, who take such a record for no claim, write to a store of many machines too.
+#[test]
+fn nothing_is_given_from_an_own_block_behind_a_record_that_is_no_claim() {
+    let block = cidr("10.0.0.0/30");
+    let key = Key::Affinity(affinity("a"), block);
+    for (id, wanted) in [("by-name", exactly("10.0.0.2")), ("any", any(Family::V4))] {
+        let mut ipam = Ipam::new(OfMany(Memory::new()));
+        put_pool(&mut ipam.store_mut().0, pool("p", "10.0.0.0/29", 30));
+        let first = Ask::new("a", "first").wanting([exactly("10.0.0.1")]);
+        run_in_place(first.of(&mut ipam)).expect("an address");
+        ipam.store_mut().0.plant(key.clone(), BlockAffinity::new(AffinityState::Pending));
+        let assigned = run_in_place(Ask::new("a", id).wanting([wanted]).of(&mut ipam)).expect("an address");
+        assert!(block.contains_address(addresses(&assigned)[0]), "{id}");
+        let record = ipam.store_mut().0.entries().find(|entry| entry.key == key).expect("a record");
+        assert_eq!(record.into::<BlockAffinity>().state, AffinityState::Confirmed, "{id}");
+    }
 }

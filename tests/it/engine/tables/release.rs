@@ -240,7 +240,7 @@ fn a_del_frees_an_address_whose_handle_is_gone_or_does_not_name_its_block() {
 }
 
 /// A store that many machines share.
-struct OfMany(Memory);
+pub(super) struct OfMany(pub(super) Memory);
 
 impl Datastore for OfMany {
     fn read(&mut self, wants: &[Want]) -> impl Future<Output = Result<Vec<Answer>, StoreError>> {
