@@ -50,6 +50,46 @@ fn the_crate_and_each_of_its_parts_say_what_they_are_for() {
     assert!(silent.is_empty(), "no documentation at the top of {silent:?}");
 }
 
+/// A fault whose place is gone would only be missed when somebody next plants all of them.
+#[test]
+fn every_fault_that_is_planted_has_its_place_and_its_tests() {
+    let script = read("scripts/planted-bugs");
+    let list =
+        script.split("<<'LIST'\n").nth(1).and_then(|rest| rest.split("\nLIST\n").next()).expect("a list");
+    let names = tests_named(&["tests/it", "src"]);
+    for line in list.lines() {
+        let fields: Vec<_> = line.split(" | ").collect();
+        let [name, file, found, put, tests] = *fields else { panic!("{line} has {} fields", fields.len()) };
+        let there = found.replace("\\n", "\n").replace("\\|", "|");
+        assert_eq!(read(file).matches(&there).count(), 1, "{name}: `{there}` in {file}");
+        assert_ne!(found, put, "{name} changes nothing");
+        for test in tests.split(' ') {
+            let last = test.rsplit("::").next().unwrap_or(test);
+            assert!(names.iter().any(|name| name.starts_with(last)), "{name}: there is no `{test}`");
+        }
+    }
+}
+
+/// The names of modules and functions.
+fn tests_named(folders: &[&str]) -> BTreeSet<String> {
+    let files = folders.iter().flat_map(|folder| rust_files(folder));
+    let mut names = BTreeSet::new();
+    for file in files {
+        names.extend(file.trim_end_matches(".rs").split('/').map(str::to_owned));
+        for line in read(&file).lines() {
+            let line = line.trim_start();
+            let of =
+                |word: &str| line.strip_prefix(word)?.split(['(', ' ', ';', '<']).next().map(str::to_owned);
+            names.extend(
+                of("fn ")
+                    .or_else(|| of("mod "))
+                    .or_else(|| line.split_once(": scenarios::").map(|(name, _)| name.to_owned())),
+            );
+        }
+    }
+    names
+}
+
 #[test]
 fn no_file_tells_where_it_was_written() {
     let places = places_of_this_checkout();
