@@ -64,8 +64,8 @@ fn every_fault_that_is_planted_has_its_place_and_its_tests() {
         assert_eq!(read(file).matches(&there).count(), 1, "{name}: `{there}` in {file}");
         assert_ne!(found, put, "{name} changes nothing");
         for test in tests.split(' ') {
-            let last = test.rsplit("::").next().unwrap_or(test);
-            assert!(names.iter().any(|name| name.starts_with(last)), "{name}: there is no `{test}`");
+            let function = test.rsplit("::").next().unwrap_or(test);
+            assert!(names.iter().any(|name| name.starts_with(function)), "{name}: there is no `{test}`");
         }
     }
 }
