@@ -17,9 +17,10 @@ use host_affine::datastore::etcd::format::{self, Held};
 use host_affine::datastore::file::{Access, Durability, FileStore, IfAbsent, Options};
 use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{
-    Answer, Batch, Collection, Commit, Datastore as _, Entry, Error, Key, Object, Want, run_in_place,
+    Answer, Batch, Collection, Commit, Datastore as _, Entry, Error, Key, Want, run_in_place,
 };
 use host_affine::ipam::{Assign, Attachment, Host, Ipam, Owner, Sharing, audit};
+use serde_json::Value;
 
 /// The size of a journal that never grew.
 const JOURNAL_BYTES: usize = 128 << 10;
@@ -169,21 +170,25 @@ pub(crate) fn etcd_value(bytes: &[u8]) {
     let Some(written) = written else { return };
     let again = assemble(&written).unwrap_or_else(|error| panic!("what was written cannot be read: {error}"));
     let again = again.unwrap_or_else(|| panic!("{key} is gone"));
-    assert_eq!(
-        without_version(&again.object),
-        without_version(&entry.object),
-        "another object than was meant"
-    );
+    assert_eq!(meaning(&again), meaning(&entry), "another object than was meant");
     assert_eq!(rewrite(&again, &homes, &written), Some(written), "it changes each time it is written");
 }
 
-/// The object but for the revision that it was read at, which for the configuration is that of two keys.
-fn without_version(object: &Object) -> Object {
-    let mut object = object.clone();
-    if let Object::Configuration(configuration) = &mut object {
-        configuration.metadata.resource_version = None;
+/// What an object says, whatever it was read from: a member that is `null` says as much as none.
+fn meaning(entry: &Entry) -> Value {
+    let text = format::encode(&entry.key, &entry.object, None).unwrap_or_else(|error| panic!("{error}"));
+    without_nulls(serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{error}")))
+}
+
+fn without_nulls(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let said = members.into_iter().filter(|(_, member)| !member.is_null());
+            said.map(|(name, member)| (name, without_nulls(member))).collect()
+        }
+        Value::Array(items) => items.into_iter().map(without_nulls).collect(),
+        other => other,
     }
-    object
 }
 
 /// What stands at an object's keys once it is written as it is. `None`: it may not be written under its name.

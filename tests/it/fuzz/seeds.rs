@@ -299,6 +299,13 @@ pub(super) fn etcd_values() -> Vec<Vec<u8>> {
     });
     let edited =
         ("/calico/resources/v3/projectcalico.org/ipamconfigurations/default".to_owned(), edited.to_string());
+    // As an older version spells a range, beside a member that says nothing.
+    let old = json!({ "block": { "10.0.0.1/26": 1 }, "futureField": null });
+    let old = ("/calico/ipam/v2/handle/old".to_owned(), old.to_string());
     let written = cluster.into_iter().map(|(key, value)| (key, value.get().to_owned()));
-    written.chain(ours).chain([edited]).map(|(key, value)| format!("{key}\n{value}").into_bytes()).collect()
+    written
+        .chain(ours)
+        .chain([edited, old])
+        .map(|(key, value)| format!("{key}\n{value}").into_bytes())
+        .collect()
 }
