@@ -21,6 +21,7 @@ use host_affine::datastore::{
 };
 use host_affine::ipam::{Assign, Attachment, Host, Ipam, Owner, Sharing, audit};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// The size of a journal that never grew.
 const JOURNAL_BYTES: usize = 128 << 10;
@@ -177,7 +178,9 @@ pub(crate) fn etcd_value(bytes: &[u8]) {
 /// What an object says, whatever it was read from: a member that is `null` says as much as none.
 fn meaning(entry: &Entry) -> Value {
     let text = format::encode(&entry.key, &entry.object, None).unwrap_or_else(|error| panic!("{error}"));
-    without_nulls(serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{error}")))
+    let raw: &RawValue = serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{error}"));
+    // A number that no type holds stays as it is spelt.
+    serde_json::from_str(raw.get()).map_or_else(|_| raw.get().into(), without_nulls)
 }
 
 fn without_nulls(value: Value) -> Value {

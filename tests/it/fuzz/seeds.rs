@@ -302,10 +302,11 @@ pub(super) fn etcd_values() -> Vec<Vec<u8>> {
     // As an older version spells a range, beside a member that says nothing.
     let old = json!({ "block": { "10.0.0.1/26": 1 }, "futureField": null });
     let old = ("/calico/ipam/v2/handle/old".to_owned(), old.to_string());
+    let huge = ("/calico/ipam/v2/handle/huge".to_owned(), r#"{"block":{},"futureField":1E999}"#.to_owned());
     let written = cluster.into_iter().map(|(key, value)| (key, value.get().to_owned()));
     written
         .chain(ours)
-        .chain([edited, old])
+        .chain([edited, old, huge])
         .map(|(key, value)| format!("{key}\n{value}").into_bytes())
         .collect()
 }
