@@ -303,10 +303,13 @@ pub(super) fn etcd_values() -> Vec<Vec<u8>> {
     let old = json!({ "block": { "10.0.0.1/26": 1 }, "futureField": null });
     let old = ("/calico/ipam/v2/handle/old".to_owned(), old.to_string());
     let huge = ("/calico/ipam/v2/handle/huge".to_owned(), r#"{"block":{},"futureField":1E999}"#.to_owned());
+    let long = json!({ "metadata": { "name": "n" }, "spec": {} }).to_string();
+    let long = long.replacen('{', &format!(r#"{{"futureField":4{}.6,"#, "6".repeat(71)), 1);
+    let long = ("/calico/resources/v3/projectcalico.org/nodes/n".to_owned(), long);
     let written = cluster.into_iter().map(|(key, value)| (key, value.get().to_owned()));
     written
         .chain(ours)
-        .chain([edited, old, huge])
+        .chain([edited, old, huge, long])
         .map(|(key, value)| format!("{key}\n{value}").into_bytes())
         .collect()
 }

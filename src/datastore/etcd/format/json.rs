@@ -96,6 +96,12 @@ mod tests {
             respelt(&new, stored),
             r#"{"a":123456789012345678901234567890,"b":[1.10,{"c":1e2}],"new":2.5}"#
         );
+        // Read and written as a number with fewer digits, it is still the same.
+        let long = format!(r#"{{"a":4{}.{}}}"#, "6".repeat(71), "6".repeat(40));
+        let shorter =
+            serde_json::to_string(&serde_json::from_str::<Value>(&long).expect("json")).expect("json");
+        assert!(shorter.len() < long.len(), "{shorter}");
+        assert_eq!(respelt(&shorter, &long), long);
         assert_eq!(respelt(r#"{"a":2}"#, stored), r#"{"a":2}"#, "a change stays a change");
     }
 
