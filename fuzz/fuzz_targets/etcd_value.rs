@@ -6,4 +6,6 @@
 #[allow(dead_code, reason = "each target uses a part")]
 mod fuzzed;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzzed::etcd_value(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    fuzzed::etcd_value(bytes);
+});

@@ -137,12 +137,13 @@ pub(crate) fn object_file(bytes: &[u8], scratch: &Path) {
 }
 
 /// A key of etcd on the first line, and what stands there: it is read as an object and written back as the same, or named.
-pub(crate) fn etcd_value(bytes: &[u8]) {
+/// Whether there is an object.
+pub(crate) fn etcd_value(bytes: &[u8]) -> bool {
     let split = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
     let (line, rest) = bytes.split_at(split);
     let value = rest.get(1..).unwrap_or_default();
-    let Ok(at) = std::str::from_utf8(line) else { return };
-    let Some(key) = format::parse_key(at) else { return };
+    let Ok(at) = std::str::from_utf8(line) else { return false };
+    let Some(key) = format::parse_key(at) else { return false };
     let homes = format::homes_of(&key);
     for home in &homes {
         assert_eq!(format::parse_key(home).as_ref(), Some(&key), "{home} is another's");
@@ -158,21 +159,22 @@ pub(crate) fn etcd_value(bytes: &[u8]) {
     };
     let entry = match assemble(&stored) {
         Ok(Some(entry)) => entry,
-        Ok(None) => return,
+        Ok(None) => return false,
         Err(error) => {
             assert!(
                 homes.iter().any(|home| error.to_string().contains(home.as_str())),
                 "{error} names no key"
             );
-            return;
+            return false;
         }
     };
     let written = rewrite(&entry, &homes, &stored);
-    let Some(written) = written else { return };
+    let Some(written) = written else { return false };
     let again = assemble(&written).unwrap_or_else(|error| panic!("what was written cannot be read: {error}"));
     let again = again.unwrap_or_else(|| panic!("{key} is gone"));
     assert_eq!(meaning(&again), meaning(&entry), "another object than was meant");
     assert_eq!(rewrite(&again, &homes, &written), Some(written), "it changes each time it is written");
+    true
 }
 
 /// What an object says, whatever it was read from: a member that is `null` says as much as none.

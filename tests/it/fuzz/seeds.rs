@@ -270,12 +270,12 @@ pub(super) fn etcd_values() -> Vec<Vec<u8>> {
     let attachment = json!({
         "containerId": "c", "ifname": "eth0", "role": "source", "pod": "p", "node": "n", "since": "2026-01-01T00:00:00Z",
     });
-    let allocation =
-        json!({ "metadata": { "name": "web" }, "spec": { "ipFamily": "IPv4", "poolRef": { "name": "a" } } });
-    let claim = json!({
-        "metadata": { "name": "web" },
-        "spec": { "ipFamily": "IPv4", "prefixLength": 28, "poolRef": { "name": "a" }, "reclaimPolicy": "Delete" },
-    });
+    let of_people = |kind: &str, spec: Value| json!({ "apiVersion": "ipam.miloapis.com/v1alpha1", "kind": kind, "metadata": { "name": "web" }, "spec": spec });
+    let allocation = of_people("IPAllocation", json!({ "ipFamily": "IPv4", "poolRef": { "name": "a" } }));
+    let claim = of_people(
+        "IPClaim",
+        json!({ "ipFamily": "IPv4", "prefixLength": 28, "poolRef": { "name": "a" }, "reclaimPolicy": "Delete" }),
+    );
     let machine =
         json!({ "network": "pods", "namespace": "prod", "name": "db", "attachments": [attachment] });
     let ours = [
@@ -302,14 +302,13 @@ pub(super) fn etcd_values() -> Vec<Vec<u8>> {
     // As an older version spells a range, beside a member that says nothing.
     let old = json!({ "block": { "10.0.0.1/26": 1 }, "futureField": null });
     let old = ("/calico/ipam/v2/handle/old".to_owned(), old.to_string());
-    let huge = ("/calico/ipam/v2/handle/huge".to_owned(), r#"{"block":{},"futureField":1E999}"#.to_owned());
     let long = json!({ "metadata": { "name": "n" }, "spec": {} }).to_string();
     let long = long.replacen('{', &format!(r#"{{"futureField":4{}.6,"#, "6".repeat(71)), 1);
     let long = ("/calico/resources/v3/projectcalico.org/nodes/n".to_owned(), long);
     let written = cluster.into_iter().map(|(key, value)| (key, value.get().to_owned()));
     written
         .chain(ours)
-        .chain([edited, old, huge, long])
+        .chain([edited, old, long])
         .map(|(key, value)| format!("{key}\n{value}").into_bytes())
         .collect()
 }
