@@ -53,6 +53,15 @@ impl Timestamp {
         u64::try_from(moment.as_nanosecond()).ok().map(Self)
     }
 
+    /// Parses what [`Timestamp::to_go_string`] and Go's `time.String` print, in any zone, with or without its name.
+    #[must_use]
+    pub fn parse_go_string(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let (date, time, zone) = (words.next()?, words.next()?, words.next()?);
+        let (hours, minutes) = zone.split_at_checked(3)?;
+        Self::parse(&format!("{date}T{time}{hours}:{minutes}"))
+    }
+
     /// The form in which Calico's plugin notes the time of an assignment: that of Go's `time.String`.
     #[must_use]
     pub fn to_go_string(self) -> String {
@@ -97,6 +106,12 @@ mod tests {
         assert_eq!(time.to_string(), "2026-08-22T06:33:20Z");
         assert_eq!(time.to_go_string(), "2026-08-22 06:33:20.5 +0000 UTC");
         assert_eq!(Timestamp::from_nanos(0).to_go_string(), "1970-01-01 00:00:00 +0000 UTC");
+        for text in ["2026-08-22 06:33:20.5 +0000 UTC", "2026-08-22 08:33:20.5 +0200 CEST m=+0.013"] {
+            assert_eq!(Timestamp::parse_go_string(text), Some(time), "{text}");
+        }
+        for text in ["", "2026-08-22", "2026-08-22 06:33:20 UTC", "2026-08-22 06:33:20 +\u{e9}0 UTC"] {
+            assert_eq!(Timestamp::parse_go_string(text), None, "{text}");
+        }
         assert_eq!(Timestamp::parse("yesterday"), None);
     }
 }

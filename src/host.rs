@@ -1,10 +1,19 @@
 //! Facts of this machine that a call needs: its name, its boot. Read at the edge, passed on as values.
 
+pub mod namespaces;
+
 use std::io;
 use std::path::Path;
 
+use crate::api::HostName;
+use crate::clock::{Clock as _, SystemClock, Timestamp};
+use crate::ipam::Host;
+
 /// Where Linux says which boot this is.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// The network namespace of this process.
+const OWN_NETNS: &str = "/proc/self/ns/net";
 
 /// The identity of the present boot; `None` where the kernel does not tell.
 #[must_use]
@@ -12,6 +21,21 @@ pub fn boot_id() -> Option<String> {
     let text = read_small(Path::new(BOOT_ID)).ok()?;
     let id = text.trim();
     (!id.is_empty()).then(|| id.to_owned())
+}
+
+/// This host under a name, with the facts that prove death or life: its boot, and the network namespace of this process.
+#[must_use]
+pub fn this_host(name: HostName) -> Host {
+    Host { name, boot: boot_id(), booted: booted(), netns: namespaces::file_id(Path::new(OWN_NETNS)) }
+}
+
+/// The beginning of the present boot, reckoned from the clocks, which costs no system call.
+#[must_use]
+pub fn booted() -> Option<Timestamp> {
+    let uptime = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME).ok()?;
+    let uptime = std::time::Duration::from(uptime);
+    let now = SystemClock.now().as_nanos();
+    now.checked_sub(u64::try_from(uptime.as_nanos()).ok()?).map(Timestamp::from_nanos)
 }
 
 /// The kernel's host name in lower case, as Calico uses it for a node's name.

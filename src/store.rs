@@ -6,7 +6,8 @@ use crate::datastore::etcd::{EtcdOptions, EtcdStore};
 use crate::datastore::file::{self, Access, FileStore, IfAbsent};
 use crate::datastore::memory::Memory;
 use crate::datastore::{
-    Affinities, Answer, Batch, Commit, Datastore, Derived, Error, Inspect, Key, OptionOrigin, Visit, Want,
+    Affinities, Answer, Batch, Commit, Datastore, Derived, Error, Inspect, Isolation, Key, OptionOrigin,
+    Visit, Want,
 };
 
 /// Where a store is, and how it is reached.
@@ -16,6 +17,17 @@ pub enum Place {
     File(Box<file::Options>),
     /// A cluster.
     Etcd(Box<EtcdOptions>),
+}
+
+impl Place {
+    /// Do all hosts of the store run on this very kernel?
+    #[must_use]
+    pub const fn is_one_kernel(&self) -> bool {
+        match self {
+            Place::File(options) => !options.allow_network_file_system,
+            Place::Etcd(_) => false,
+        }
+    }
 }
 
 /// What tells one store from another.
@@ -105,12 +117,12 @@ impl Datastore for Store {
         of_store!(self, store => store.is_out_of_step(key))
     }
 
-    fn is_atomic(&self) -> bool {
-        of_store!(self, store => store.is_atomic())
+    fn isolation(&self) -> Isolation {
+        of_store!(self, store => store.isolation())
     }
 
-    fn is_one_machine(&self) -> bool {
-        of_store!(self, store => store.is_one_machine())
+    fn is_one_kernel(&self) -> bool {
+        of_store!(self, store => store.is_one_kernel())
     }
 }
 

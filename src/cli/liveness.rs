@@ -1,4 +1,4 @@
-//! Whether the owner of an address is alive: as an inventory says, or as this host can see. Doubt means keep.
+//! Liveness of the owners of addresses: by an inventory, or by what this host sees. Doubt means keep.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -9,19 +9,10 @@ use serde::Deserialize;
 use super::Context;
 use super::error::Error;
 use super::render::printable;
-use crate::ipam::{AddressFact, Host, owner_key};
+use crate::host::namespaces;
+pub(super) use crate::ipam::Life;
+use crate::ipam::{AddressFact, Host, Judge, Noted, Whose, owner_key};
 use crate::net::parse_address;
-
-/// What is known of the owner of an address.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Life {
-    /// It is alive, and why that is known.
-    Alive(String),
-    /// It is dead, and why that is known.
-    Dead(String),
-    /// Nobody can tell.
-    Unknown,
-}
 
 /// Whoever can tell.
 #[derive(Debug)]
@@ -29,7 +20,38 @@ pub(super) enum Witness {
     /// A list of everything that is alive.
     Inventory(Inventory),
     /// This host, which sees its own. `None`: it does not know its name.
-    Host(Option<Host>),
+    Host(Option<ThisHost>),
+}
+
+/// This host and its store.
+#[derive(Debug)]
+pub(super) struct ThisHost {
+    host: Host,
+    one_kernel: bool,
+}
+
+impl ThisHost {
+    /// Its name in the store.
+    pub(super) fn name(&self) -> &str {
+        self.host.name.as_str()
+    }
+
+    /// The ID of its boot.
+    pub(super) fn boot(&self) -> &str {
+        self.host.boot.as_deref().unwrap_or("unknown")
+    }
+
+    /// The boot ID of the second machine of this name that holds an address, if one does.
+    pub(super) fn second_machine(&self, fact: &AddressFact) -> Option<String> {
+        let noted = Noted::of(&fact.active);
+        let is_second = noted.is_attachment() && self.judge().whose(&noted) == Whose::SecondMachine;
+        noted.boot.filter(|_| is_second && !fact.is_cooling).map(str::to_owned)
+    }
+
+    /// The judge of what this host sees.
+    pub(super) fn judge(&self) -> Judge<'_> {
+        Judge { host: &self.host, one_kernel: self.one_kernel, namespaces: &namespaces::ThisHost }
+    }
 }
 
 /// Everything that is alive.
@@ -55,7 +77,10 @@ impl Witness {
     pub(super) fn of(context: &mut Context<'_>, inventory: Option<&Path>) -> Result<Self, Error> {
         match inventory {
             Some(path) => Inventory::load(context, path).map(Witness::Inventory),
-            None => Ok(Witness::Host(context.this_host()?)),
+            None => {
+                let one_kernel = context.place()?.is_one_kernel();
+                Ok(Witness::Host(context.this_host()?.map(|host| ThisHost { host, one_kernel })))
+            }
         }
     }
 
@@ -66,12 +91,15 @@ impl Witness {
         }
         let life = match self {
             Witness::Inventory(inventory) => inventory.life(fact),
-            Witness::Host(Some(host)) => seen_by(host, fact),
-            Witness::Host(None) => Life::Unknown,
+            Witness::Host(Some(this)) => this.judge().life(&fact.active),
+            Witness::Host(None) => Life::Unknown("this host does not know its name".to_owned()),
         };
         // A virtual machine outlives its pods; what serves no container is in no list of them.
         let outlives = fact.is_virtual_machine() || fact.noted(owner_key::TYPE).is_some();
-        if outlives && matches!(life, Life::Dead(_)) { Life::Unknown } else { life }
+        match life {
+            Life::Dead(why) if outlives => Life::Unknown(why),
+            life => life,
+        }
     }
 
     /// Who it is that tells, in a sentence.
@@ -82,36 +110,12 @@ impl Witness {
                 inventory.workloads.len(),
                 inventory.addresses.len()
             ),
-            Witness::Host(Some(host)) => {
-                format!(
-                    "no inventory: host `{}` is asked about its own, and others are not judged",
-                    host.name
-                )
+            Witness::Host(Some(this)) => {
+                let others = if this.one_kernel { "the attachments that it sees" } else { "its own" };
+                format!("no inventory: host `{}` judges {others}, and no others", this.host.name)
             }
             Witness::Host(None) => "no inventory, and this host does not know its name".to_owned(),
         }
-    }
-}
-
-/// What a host sees of its own.
-fn seen_by(host: &Host, fact: &AddressFact) -> Life {
-    if fact.noted(owner_key::NODE) != Some(host.name.as_str()) || fact.noted(owner_key::NETWORK).is_none() {
-        return Life::Unknown;
-    }
-    if let (Some(then), Some(now)) = (fact.noted(owner_key::BOOT), &host.boot)
-        && then != now
-    {
-        return Life::Dead(format!("its host has booted since (boot id {then} then, {now} now)"));
-    }
-    match fact.noted(owner_key::NETNS).map(Path::new) {
-        Some(netns) if netns.exists() => {
-            Life::Alive(format!("its network namespace {} exists", netns.display()))
-        }
-        // Where namespaces are kept must be visible; /proc tells of another container's processes nothing.
-        Some(netns) if !netns.starts_with("/proc") && netns.parent().is_some_and(Path::is_dir) => {
-            Life::Dead(format!("its network namespace {} is gone", netns.display()))
-        }
-        _ => Life::Unknown,
     }
 }
 
@@ -285,27 +289,5 @@ mod tests {
         for bad in ["", "{}", r#"{"workloads":[{}]}"#, r#"{"workloads":[{"ips":["10.0.0.300"]}]}"#] {
             assert!(Inventory::parse(bad.as_bytes()).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn a_host_judges_its_own_and_doubt_means_keep() {
-        let host = Host { name: crate::api::HostName::new("n1").expect("name"), boot: Some("b1".into()) };
-        let dir = tempfile::tempdir().expect("a directory");
-        let path = |name: &str| dir.path().join(name).display().to_string();
-        std::fs::create_dir(dir.path().join("here")).expect("a directory");
-        let life = |notes: &[(&str, &str)]| seen_by(&host, &fact("10.0.0.5", "net.c", notes));
-        let own = [("network", "net"), ("node", "n1"), ("boot", "b1")];
-        let with = |netns: &str| life(&[&own[..], &[("netns", netns)]].concat());
-        assert!(matches!(with(&path("here")), Life::Alive(_)));
-        assert!(matches!(with(&path("gone")), Life::Dead(_)));
-        assert_eq!(with(&path("no/such/place")), Life::Unknown);
-        assert_eq!(with("/proc/0/ns/net"), Life::Unknown);
-        assert_eq!(life(&own), Life::Unknown);
-        assert!(matches!(life(&[("network", "net"), ("node", "n1"), ("boot", "b0")]), Life::Dead(_)));
-        assert_eq!(life(&[("network", "net"), ("node", "n2"), ("boot", "b0")]), Life::Unknown);
-        assert_eq!(life(&[("node", "n1"), ("boot", "b0")]), Life::Unknown, "no runtime attached it");
-        let machine =
-            fact("10.0.0.5", "net.vmi.prod.db", &[("network", "net"), ("node", "n1"), ("boot", "b0")]);
-        assert_eq!(Witness::Host(Some(host)).life(&machine), Life::Unknown);
     }
 }

@@ -5,8 +5,8 @@ use super::error::Error;
 use crate::datastore::file::{Access, FileStore, IfAbsent};
 use crate::datastore::memory::Memory;
 use crate::datastore::{
-    self, Affinities, Answer as Read, Batch, Commit, Datastore, Derived, Inspect, Key, OptionOrigin, Visit,
-    Want,
+    self, Affinities, Answer as Read, Batch, Commit, Datastore, Derived, Inspect, Isolation, Key,
+    OptionOrigin, Visit, Want,
 };
 use crate::ipam::{Ipam, Trial};
 use crate::store::{self, Place};
@@ -33,7 +33,7 @@ impl Context<'_> {
     /// Opens the store to find out what a change would do, without making it.
     pub(super) fn open_to_rehearse(&self) -> Result<(Ipam<Store>, Option<String>), Error> {
         let (ipam, note) = self.open(Access::Read, IfAbsent::None)?;
-        Ok((Ipam::new(Store { is_rehearsal: true, ..ipam.into_store() }), note))
+        Ok((engine(Store { is_rehearsal: true, ..ipam.into_store() }), note))
     }
 
     /// Opens the store to write something into it, or to find out what that would do. Only who writes makes a store.
@@ -53,8 +53,13 @@ impl Context<'_> {
             let note = format!("note: there is no store at {place}: nothing was ever assigned");
             (store::Store::Absent(Memory::new()), Some(note))
         };
-        Ok((Ipam::new(Store { store, is_rehearsal: false }), note))
+        Ok((engine(Store { store, is_rehearsal: false }), note))
     }
+}
+
+/// The engine, with a view of this host's namespaces.
+fn engine(store: Store) -> Ipam<Store> {
+    Ipam::new(store).looking_at(&crate::host::namespaces::ThisHost)
 }
 
 /// The store that a command line means.
@@ -105,12 +110,12 @@ impl Datastore for Store {
         self.store.is_out_of_step(key)
     }
 
-    fn is_atomic(&self) -> bool {
-        self.store.is_atomic()
+    fn isolation(&self) -> Isolation {
+        self.store.isolation()
     }
 
-    fn is_one_machine(&self) -> bool {
-        self.store.is_one_machine()
+    fn is_one_kernel(&self) -> bool {
+        self.store.is_one_kernel()
     }
 }
 

@@ -21,7 +21,10 @@ use crate::datastore::file::{Access, IfAbsent};
 use crate::datastore::{Datastore as _, run_in_place};
 use crate::host;
 use crate::host_local::HostLocalDirectory;
-use crate::ipam::{self, Assign, Assigned, Attachment, Host, Ipam, OwnAddresses, Owner, Released, Sharing};
+use crate::ipam::{
+    self, Assign, Assigned, Attachment, Deletion, Host, Ipam, MachineFate, Netns, OwnAddresses, Owner,
+    Released, Sharing,
+};
 use crate::net::Cidr;
 use crate::netlink::{Answer, Links};
 use crate::store::Store;
@@ -106,7 +109,7 @@ fn add(world: &World<'_>, call: &Call, stdin: &Stdin<'_>, stdout: &mut dyn Write
     let Some(store) = open(&conf, call, Access::Change, IfAbsent::Create, conf.lock_timeout)? else {
         return Err(Failure::new(Code::Store, "the store was not made"));
     };
-    let mut ipam = Ipam::new(store);
+    let mut ipam = engine(store);
     let now = world.clock.now();
     let request = Assign {
         host: &host,
@@ -122,6 +125,13 @@ fn add(world: &World<'_>, call: &Call, stdin: &Stdin<'_>, stdout: &mut dyn Write
     let assigned = assign(&mut ipam, &request, &conf).map_err(|error| failure(&error))?;
     for address in &assigned.addresses {
         log::info!("ADD {} on {}: {}", call.container_id, conf.name, address.address);
+    }
+    if let Some(boot) = &assigned.second_machine {
+        log::warn!(
+            "two machines use the node name `{}`: this one, and one of boot {}; hint: give one of them another `nodename`",
+            host.name,
+            boot.escape_debug()
+        );
     }
     let result = plan.result(&assigned, dns).render(conf.cni_version);
     if let Err(error) = answer(&result, stdout) {
@@ -170,15 +180,28 @@ fn del(world: &World<'_>, call: &Call, stdin: &Stdin<'_>) -> Result<(), Failure>
     let host = some_host(&conf.node);
     let attachment = attachment(&conf, call);
     if let Some(store) = open(&conf, call, Access::Change, IfAbsent::None, conf.lock_timeout)? {
-        let mut ipam = Ipam::new(store);
+        let mut ipam = engine(store);
         let now = world.clock.now();
-        let released = if machine::is_deleted(&conf.request, world.workloads) {
-            run_in_place(ipam.release_with_machine(&attachment, &host, now))
-        } else {
-            run_in_place(ipam.release(&attachment, &host, now))
+        let is_deleted = machine::is_deleted(&conf.request, world.workloads);
+        let netns = netns(call);
+        let deletion = Deletion {
+            attachment: &attachment,
+            netns: netns.as_ref(),
+            vm: if is_deleted { MachineFate::Deleted } else { MachineFate::Lives },
         };
-        for address in released.map_err(|error| failure(&error))?.addresses {
+        let released = run_in_place(ipam.delete(&deletion, &host, now)).map_err(|error| failure(&error))?;
+        for address in released.addresses {
             log::info!("DEL {} on {}: {address}", call.container_id, conf.name);
+        }
+        for left in released.left {
+            log::warn!(
+                "DEL {} on {}: nothing was freed: {} is held on node `{}`, and this is node `{}`",
+                call.container_id,
+                conf.name,
+                left.address,
+                left.node.as_deref().unwrap_or_default().escape_debug(),
+                host.name
+            );
         }
         run_in_place(ipam.store_mut().settle());
     }
@@ -198,8 +221,9 @@ fn check(world: &World<'_>, call: &Call, stdin: &Stdin<'_>) -> Result<(), Failur
     let Some(store) = open(&conf, call, Access::Read, IfAbsent::None, conf.lock_timeout)? else {
         return Err(changed(format!("{who} holds no address: there is no store")));
     };
-    let mut ipam = Ipam::new(store);
-    let held = run_in_place(ipam.held(&attachment)).map_err(|error| failure(&error))?;
+    let mut ipam = engine(store);
+    let host = some_host(&conf.node);
+    let held = run_in_place(ipam.held(&attachment, &host)).map_err(|error| failure(&error))?;
     ipam.store_mut().unlock();
     if held.addresses.is_empty() {
         return Err(changed(format!("{who} holds no address on interface `{}`", call.ifname)));
@@ -247,7 +271,7 @@ fn gc(world: &World<'_>, call: &Call, stdin: &Stdin<'_>) -> Result<(), Failure> 
     let Some(store) = open(&conf, call, Access::Change, IfAbsent::None, conf.lock_timeout)? else {
         return Ok(());
     };
-    let mut ipam = Ipam::new(store);
+    let mut ipam = engine(store);
     let now = world.clock.now();
     let collected = run_in_place(ipam.collect(&conf.name, &valid, &host, now));
     let forgotten = match conf.ipam.kubevirt.vm_retention {
@@ -270,7 +294,7 @@ fn status(world: &World<'_>, stdin: &Stdin<'_>) -> Result<(), Failure> {
     let call = Call::status();
     let opened = store::open(&conf, &call, Access::Read, IfAbsent::None, timeout, STATUS_PATIENCE);
     let Some(store) = opened.map_err(unavailable)? else { return Ok(()) };
-    let mut ipam = Ipam::new(store);
+    let mut ipam = engine(store);
     if !conf.ipam.status_exhaustion {
         return run_in_place(ipam.readable()).map_err(|error| unavailable(failure(&error)));
     }
@@ -290,6 +314,11 @@ fn status(world: &World<'_>, stdin: &Stdin<'_>) -> Result<(), Failure> {
         now: world.clock.now(),
     };
     run_in_place(ipam.could_assign(&request)).map_err(|error| unavailable(failure(&error)))
+}
+
+/// The engine, with a view of this host's namespaces.
+fn engine(store: Store) -> Ipam<Store> {
+    Ipam::new(store).looking_at(&host::namespaces::ThisHost)
 }
 
 fn start_log(conf: &NetConf) {
@@ -317,23 +346,27 @@ fn attachment(conf: &NetConf, call: &Call) -> Attachment {
 fn owner(conf: &NetConf, call: &Call, host: &Host) -> Owner {
     Owner {
         attachment: attachment(conf, call),
-        node: host.name.clone(),
-        boot: host.boot.clone(),
-        netns: call.netns.clone(),
+        host: host.clone(),
+        netns: netns(call),
         pod: conf.request.pod.as_ref().map(|pod| (pod.namespace.clone(), pod.name.clone())),
     }
+}
+
+/// The container's network namespace, as the runtime names it.
+fn netns(call: &Call) -> Option<Netns> {
+    call.netns.as_deref().map(host::namespaces::netns)
 }
 
 /// This host: its name by the configuration, the node-name file, or the kernel, in that order.
 fn this_host(node: &NodeConf) -> Result<Host, Failure> {
     let name = HostName::new(node_name(node)?).map_err(Failure::config)?;
     log::debug!("this host is `{name}` in the store");
-    Ok(Host { name, boot: host::boot_id() })
+    Ok(host::this_host(name))
 }
 
 /// This host where its name decides nothing that could be wrong: what is released is found by the attachment.
 fn some_host(node: &NodeConf) -> Host {
-    let unknown = || Host { name: HostName::new("localhost").expect("a name"), boot: None };
+    let unknown = || host::this_host(HostName::new("localhost").expect("a name"));
     this_host(node).unwrap_or_else(|_| unknown())
 }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Answer, Batch, Change, Commit, Conflict, Datastore, Entry, Error, Guard, Key, Object, Op, Revision,
+    Answer, Batch, Change, Commit, Conflict, Datastore, Entry, Error, Guard, Isolation, Key, Object, Op,
+    Revision,
 };
 use super::{Settings, Stored, Want};
 use crate::api::calico::{Attribute, IpamBlock};
@@ -208,11 +209,11 @@ impl Datastore for Memory {
         Ok(self.apply(&batch))
     }
 
-    fn is_atomic(&self) -> bool {
-        true
+    fn isolation(&self) -> Isolation {
+        Isolation::Exclusive
     }
 
-    fn is_one_machine(&self) -> bool {
+    fn is_one_kernel(&self) -> bool {
         true
     }
 }

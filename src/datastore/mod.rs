@@ -74,12 +74,33 @@ pub trait Datastore {
         false
     }
 
-    /// Whether a batch is applied all or nothing.
-    fn is_atomic(&self) -> bool;
+    /// The protection of a call from other writers.
+    fn isolation(&self) -> Isolation;
 
-    /// Whether every host in this store is this machine: then what an earlier boot left behind is dead, and a host
-    /// that changed its name still owns its attachments.
-    fn is_one_machine(&self) -> bool;
+    /// Do all hosts of this store run on this very kernel? Then an earlier boot left nothing alive, whatever its node was
+    /// called.
+    fn is_one_kernel(&self) -> bool;
+
+    /// Is a batch applied all or nothing?
+    fn is_atomic(&self) -> bool {
+        self.isolation() != Isolation::Stepwise
+    }
+
+    /// Can nobody else change the store during a call, and is nothing ever half-written?
+    fn is_exclusive(&self) -> bool {
+        self.isolation() == Isolation::Exclusive
+    }
+}
+
+/// The protection of a call from other writers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Isolation {
+    /// One call at a time: nothing changes between a read and a commit. A batch is applied all or nothing.
+    Exclusive,
+    /// Calls run at the same time. A batch is applied all or nothing.
+    Atomic,
+    /// Calls run at the same time. A batch is applied in order, and may stop at any operation.
+    Stepwise,
 }
 
 /// The datastore's token for one stored state of a key. Opaque: equality only.

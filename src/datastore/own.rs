@@ -1,6 +1,6 @@
 //! Records of our own, which no other program has: where several stores are shared with Calico they stand apart.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -109,14 +109,11 @@ pub struct MachineAttachment {
     pub pod: Option<String>,
     /// The host.
     pub node: HostName,
-    /// The host's boot, if it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub boot: Option<String>,
-    /// The path of its network namespace, if there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub netns: Option<String>,
     /// Since when.
     pub since: Timestamp,
+    /// Boot and network namespaces, under the keys that allocations note them by.
+    #[serde(flatten)]
+    pub notes: BTreeMap<String, String>,
 }
 
 /// What a pod of a virtual machine is for.

@@ -14,7 +14,7 @@ use super::policy::Policy;
 use super::pools::{Pool, PoolChoice};
 use super::search::Search;
 use super::takeover::TakeoverRequest;
-use super::{Error, Host, Ipam, OwnAddresses};
+use super::{Error, Host, Ipam, Judge, OwnAddresses, Whose};
 use crate::api::HandleId;
 use crate::api::calico::IpamHandle;
 use crate::clock::Timestamp;
@@ -81,6 +81,8 @@ pub struct Assigned {
     pub addresses: Vec<AssignedAddress>,
     /// Whether the addresses are another pod's until this one takes them over: nothing must be sent to it yet.
     pub waits: bool,
+    /// The boot ID of a second machine that uses this host's name, if a block of this request shows one.
+    pub second_machine: Option<String>,
 }
 
 /// An address and where it comes from.
@@ -226,14 +228,17 @@ impl<D: Datastore> Ipam<D> {
 
     /// Whether nobody else can change the store during a call: its lock is held, and nothing is half-written.
     pub(super) fn is_alone(&self) -> bool {
-        self.store.is_atomic() && self.store.is_one_machine()
+        self.store.is_exclusive()
     }
 
     /// Frees what an attempt that stopped half-way assigned, now that the rest cannot be had: all or none.
     async fn undo(&mut self, request: &Assign<'_>, held_at_first: &[IpAddr]) -> Result<(), Error> {
         let attachment = &request.owner.attachment;
+        let judge = self.judge(request.host);
         let is_new = |allocation: &Allocation<'_>| {
-            attachment.owns(&allocation.fields) && !held_at_first.contains(&allocation.address)
+            attachment.owns(&allocation.fields)
+                && judge.whose_is(&allocation.fields) == Whose::Ours
+                && !held_at_first.contains(&allocation.address)
         };
         self.release_where(&request.handle()?, request.host, request.now, is_new).await.map(drop)
     }
@@ -246,9 +251,10 @@ impl<D: Datastore> Ipam<D> {
     ) -> Result<Plan, Error> {
         let handle = request.handle()?;
         let (policy, mut draft, held) = self.begin(request, &handle).await?;
+        let judge = self.judge(request.host);
         let mut mine = Held::new(request.sharing, &handle);
         for (revision, block) in held {
-            mine.take_in(draft.load_block(revision, block), &handle, request);
+            mine.take_in(draft.load_block(revision, block), &handle, request, &judge);
         }
         let is_shared = !matches!(request.sharing, Sharing::Attachment);
         if is_shared && !self.is_alone() && draft.counts_more(&handle) {
@@ -285,7 +291,7 @@ impl<D: Datastore> Ipam<D> {
                 (mine.address, mine.block)
             } else {
                 let mut search =
-                    Search { store: &mut self.store, policy: &policy, draft: &mut draft, request };
+                    Search { store: &mut self.store, policy: &policy, draft: &mut draft, request, judge };
                 let (block, ordinal) = search.find(wanted).await?;
                 let address = draft.block(block).map(|found| found.assign(ordinal, &attribute));
                 draft.count_at_least(&handle, block);
@@ -303,8 +309,9 @@ impl<D: Datastore> Ipam<D> {
         }
         addresses.sort_by_key(|(place, _)| *place);
         let addresses = addresses.into_iter().map(|(_, address)| address).collect();
-        let waits = guest.is_some_and(|guest| guest.enter(&mut draft, &handle, request));
-        Ok(Plan::Ready(Box::new((draft, policy, Assigned { addresses, waits }))))
+        let waits = guest.is_some_and(|guest| guest.enter(&mut draft, &handle, request, &judge));
+        let second_machine = if self.store.is_one_kernel() { None } else { second_machine(&draft, &judge) };
+        Ok(Plan::Ready(Box::new((draft, policy, Assigned { addresses, waits, second_machine }))))
     }
 
     /// Reads what every attempt needs, and drafts the pools and reservations of the network.
@@ -329,6 +336,13 @@ impl<D: Datastore> Ipam<D> {
         }
         Ok((policy, draft, blocks))
     }
+}
+
+/// The boot ID of a machine, other than this one, that assigned an address under this host's name.
+fn second_machine(draft: &Draft, judge: &Judge<'_>) -> Option<String> {
+    draft.blocks().find_map(|block| {
+        block.allocations().find_map(|allocation| judge.second_machine(&allocation.fields).map(str::to_owned))
+    })
 }
 
 /// Takes a block from the store, with what has cooled down meanwhile freed.

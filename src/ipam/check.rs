@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
+use super::machine::noted;
 use super::owner::Attachment;
 use super::pools::Pool;
-use super::{Block, Error, Ipam};
+use super::{Block, Error, Host, Ipam, Whose};
 use crate::api::HandleId;
 use crate::api::calico::IpamBlock;
 use crate::datastore::{Answer, Datastore, Key, Machine, MachinesOf, Want};
@@ -44,7 +45,9 @@ impl<D: Datastore> Ipam<D> {
         &mut self,
         attachment: &Attachment,
         container: &HandleId,
+        host: &Host,
     ) -> Result<Vec<IpAddr>, Error> {
+        let judge = self.judge(host);
         let read = self.store.read(&[Want::Object(Key::MachinesOf(container.clone()))]).await?.pop();
         let machines = read.and_then(Answer::object).map(|entry| entry.into::<MachinesOf>().machines);
         let mut addresses = Vec::new();
@@ -55,7 +58,9 @@ impl<D: Datastore> Ipam<D> {
                 answers.next().and_then(Answer::object).map(crate::datastore::Entry::into::<Machine>);
             let is_its = record.is_some_and(|machine| {
                 machine.attachments.iter().any(|known| {
-                    known.container_id == attachment.container_id && known.ifname == attachment.ifname
+                    known.container_id == attachment.container_id
+                        && known.ifname == attachment.ifname
+                        && judge.whose(&noted(known)) == Whose::Ours
                 })
             });
             if !is_its {
@@ -72,12 +77,13 @@ impl<D: Datastore> Ipam<D> {
         Ok(addresses)
     }
 
-    /// Looks up what an attachment holds; a virtual machine's pod holds what the machine does. Changes nothing.
+    /// Looks up what an attachment holds on a host; a virtual machine's pod holds what the machine does. Changes nothing.
     ///
     /// # Errors
     /// When the store cannot be read, or a block of the attachment is damaged.
-    pub async fn held(&mut self, attachment: &Attachment) -> Result<Held, Error> {
+    pub async fn held(&mut self, attachment: &Attachment, host: &Host) -> Result<Held, Error> {
         let handle = attachment.handle()?;
+        let judge = self.judge(host);
         let answers = self.store.read(&[Want::Settings, Want::Held(handle.clone())]).await?;
         let mut answers = answers.into_iter();
         let settings = answers.next().map(Answer::settings).unwrap_or_default();
@@ -88,11 +94,13 @@ impl<D: Datastore> Ipam<D> {
             let cidr = wire.cidr;
             let block =
                 Block::from_wire(wire).map_err(|problem| Error::DamagedBlock { block: cidr, problem })?;
-            let own = block.held_by(&handle).filter(|allocation| attachment.owns(&allocation.fields));
+            let own = block.held_by(&handle).filter(|allocation| {
+                attachment.owns(&allocation.fields) && judge.whose_is(&allocation.fields) == Whose::Ours
+            });
             addresses.extend(own.map(|allocation| allocation.address));
         }
         if addresses.is_empty() {
-            addresses = self.held_by_machine(attachment, &handle).await?;
+            addresses = self.held_by_machine(attachment, &handle, host).await?;
         }
         addresses.sort_unstable();
         let pools = settings.pools.iter().map(|(_, pool)| Pool::of(pool)).collect();

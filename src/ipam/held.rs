@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 
 use super::assign::{Assign, Sharing, Wanted};
-use super::block::{Block, Ordinal};
+use super::block::{Allocation, Block, Ordinal};
 use super::policy::Policy;
 use super::pools::PoolChoice;
-use super::{Error, owner};
+use super::{Error, Judge, Whose};
 use crate::api::HandleId;
 use crate::net::{Cidr, Family};
 
@@ -58,9 +58,15 @@ impl Held {
     }
 
     /// Takes in what is had in a block. An attachment's own addresses are renewed to its present boot and namespace.
-    pub(super) fn take_in(&mut self, block: &mut Block, handle: &HandleId, request: &Assign<'_>) {
+    pub(super) fn take_in(
+        &mut self,
+        block: &mut Block,
+        handle: &HandleId,
+        request: &Assign<'_>,
+        judge: &Judge<'_>,
+    ) {
         match self {
-            Held::Own(mine) => mine.extend(renew(block, handle, request)),
+            Held::Own(mine) => mine.extend(renew(block, handle, request, judge)),
             Held::Shared { held, .. } => {
                 let cidr = block.cidr();
                 held.extend(block.held_by(handle).map(|allocation| Mine {
@@ -124,18 +130,17 @@ impl Mine {
 }
 
 /// The addresses that the attachment has in a block, renewed to the present boot and namespace.
-fn renew(block: &mut Block, handle: &HandleId, request: &Assign<'_>) -> Vec<Mine> {
+fn renew(block: &mut Block, handle: &HandleId, request: &Assign<'_>, judge: &Judge<'_>) -> Vec<Mine> {
     let attachment = &request.owner.attachment;
     let cidr = block.cidr();
     let mut mine = Vec::new();
     let mut renewed = Vec::new();
-    for allocation in block.held_by(handle).filter(|allocation| attachment.owns(&allocation.fields)) {
+    let is_own = |allocation: &Allocation<'_>| {
+        attachment.owns(&allocation.fields) && judge.whose_is(&allocation.fields) == Whose::Ours
+    };
+    for allocation in block.held_by(handle).filter(is_own) {
         mine.push(Mine { address: allocation.address, block: cidr, ordinal: allocation.ordinal });
-        let present =
-            |key: &str, value: &Option<String>| owner::noted(&allocation.fields, key) == value.as_deref();
-        if !present(owner::key::BOOT, &request.owner.boot)
-            || !present(owner::key::NETNS, &request.owner.netns)
-        {
+        if !request.owner.is_noted_in(&allocation.fields) {
             renewed
                 .push((allocation.ordinal, request.owner.renewed(handle, &allocation.fields, request.now)));
         }

@@ -22,8 +22,9 @@ pub use report::MachineReport;
 
 use super::owner::{Owner, key};
 use super::owners::OwnerNotes;
+use super::provenance::Noted;
 use crate::clock::Timestamp;
-use crate::datastore::MachineRole;
+use crate::datastore::{MachineAttachment, MachineRole};
 
 /// A virtual machine, and what the pod that asks is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,26 +50,30 @@ impl MachineIdentity {
         let mut note = |key: &str, value: &str| drop(notes.insert(key.to_owned(), value.to_owned()));
         note(key::NAMESPACE, &self.namespace);
         note(key::POD, pod_name(owner));
-        note(key::NODE, owner.node.as_str());
+        note(key::NODE, owner.host.name.as_str());
         note(key::TIMESTAMP, since);
         note(key::VMI_NAME, &self.name);
         for (key, value) in [
             (key::VMI_UID, &self.vmi_uid),
             (key::VM_UID, &self.vm_uid),
             (key::MIGRATION_UID, &self.migration_uid),
-            (key::BOOT, &owner.boot),
-            (key::NETNS, &owner.netns),
         ] {
             if let Some(value) = value {
                 note(key, value);
             }
         }
+        notes.extend(owner.provenance());
         notes
     }
 }
 
 fn pod_name(owner: &Owner) -> &str {
     owner.pod.as_ref().map_or(owner.attachment.container_id.as_str(), |(_, name)| name)
+}
+
+/// The notes about the place of an attachment.
+pub(super) fn noted(known: &MachineAttachment) -> Noted<'_> {
+    Noted::of_attachment(known.node.as_str(), known.since, &known.notes)
 }
 
 /// Whether notes are those of a pod.

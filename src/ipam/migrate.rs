@@ -140,8 +140,7 @@ impl<D: Datastore> Ipam<D> {
         };
         let owner = Owner {
             attachment: attachment(request.network, &nobody),
-            node: request.host.name.clone(),
-            boot: None,
+            host: request.host.clone(),
             netns: None,
             pod: None,
         };

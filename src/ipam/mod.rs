@@ -24,6 +24,7 @@ mod facts;
 mod give_back;
 mod held;
 mod ledger;
+mod liveness;
 mod lookup;
 pub mod machine;
 mod migrate;
@@ -35,6 +36,7 @@ mod policy;
 mod pools;
 mod portrait;
 mod preview;
+mod provenance;
 mod refusal;
 mod release;
 mod release_address;
@@ -64,8 +66,9 @@ pub use config::{AffinityRule, Config, MAX_BLOCKS_PER_HOST};
 pub use configure::{Configuration, ConfigureError};
 pub use error::{Error, Holder, Limit, PoolReport};
 pub use facts::Facts;
+pub use liveness::{Blind, Judge, Life, NamespaceFile, Namespaces, Probe, Whose, process_of};
 pub use lookup::{AddressReport, Loan, Loans, Standing};
-pub use machine::{MachineIdentity, MachineReport, PromoteError, machine_handle};
+pub use machine::{MachineFate, MachineIdentity, MachineReport, PromoteError, machine_handle};
 pub use migrate::{LeaseFate, Migrate};
 pub use network::{PoolAsked, gateways_of};
 pub use own_addresses::{NoOwnAddresses, OwnAddresses};
@@ -74,7 +77,8 @@ pub use owners::{Expected, OwnerChange, OwnerNotes, OwnersError, Side};
 pub use pools::{ChoiceError, Ineligible, Pool, PoolChoice};
 pub use portrait::{Portrait, PortraitAddress, PortraitBlock};
 pub use preview::{Outcome as PreviewOutcome, PoolVerdict, Preview, Source};
-pub use release::Released;
+pub use provenance::{FileId, Netns, Noted, ProcessId};
+pub use release::{Deletion, LeftAlone, Released};
 pub use release_address::{Assignment, ReleaseError};
 pub use release_affinity::{Emptiness, ReleaseAffinityError};
 pub use remove::{CarvedCounts, Force, Holdings, RemoveError, Removed};
@@ -87,26 +91,56 @@ pub use takeover::TakeoverRequest;
 pub use usage::{BlockUsage, PoolUsage, Usage};
 
 use crate::api::HostName;
+use crate::clock::Timestamp;
 
 /// The host on whose behalf a call is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// Its name in the store.
     pub name: HostName,
-    /// Its boot, where the kernel tells.
+    /// The ID of its boot, where the kernel tells.
     pub boot: Option<String>,
+    /// The beginning of that boot.
+    pub booted: Option<Timestamp>,
+    /// The network namespace in which the call runs.
+    pub netns: Option<FileId>,
+}
+
+impl Host {
+    /// A host of which nothing is known but its name.
+    #[must_use]
+    pub const fn named(name: HostName) -> Self {
+        Self { name, boot: None, booted: None, netns: None }
+    }
 }
 
 /// The public verbs over a datastore.
-#[derive(Debug)]
 pub struct Ipam<D> {
     store: D,
+    namespaces: &'static dyn Namespaces,
+}
+
+impl<D: std::fmt::Debug> std::fmt::Debug for Ipam<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ipam").field("store", &self.store).finish_non_exhaustive()
+    }
 }
 
 impl<D: Datastore> Ipam<D> {
-    /// An engine over a store.
+    /// An engine over a store, which knows of no attachment whether it is alive.
     pub const fn new(store: D) -> Self {
-        Self { store }
+        Self { store, namespaces: &Blind }
+    }
+
+    /// The same engine, with a view of the system's namespaces and processes.
+    #[must_use]
+    pub fn looking_at(self, namespaces: &'static dyn Namespaces) -> Self {
+        Self { namespaces, ..self }
+    }
+
+    /// The judge of attachments for a host.
+    pub fn judge<'a>(&self, host: &'a Host) -> Judge<'a> {
+        Judge { host, one_kernel: self.store.is_one_kernel(), namespaces: self.namespaces }
     }
 
     /// The store.

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Host;
+use super::provenance::{self, Netns};
 use crate::api::calico::{Attribute, AttributeFields};
 use crate::api::{HandleId, HostName, InvalidName};
 use crate::clock::Timestamp;
@@ -29,6 +31,16 @@ pub mod key {
     pub const NETNS: &str = "netns";
     /// The boot of the host that the attachment belongs to.
     pub const BOOT: &str = "boot";
+    /// The beginning of that boot, in seconds since 1970.
+    pub const BOOTED: &str = "booted";
+    /// The network namespace in which the plugin ran: the host's, in CNI's sense.
+    pub const HOST_NETNS: &str = "host-netns";
+    /// The container's network namespace, by device and inode.
+    pub const NETNS_ID: &str = "netns-id";
+    /// The directory that holds the path of the network namespace, by device, inode and time of birth.
+    pub const NETNS_DIR: &str = "netns-dir";
+    /// The process of a path `/proc/PID/…`, by start time and PID namespace.
+    pub const NETNS_PROCESS: &str = "netns-process";
     /// The virtual machine that has the address.
     pub const VMI_NAME: &str = "vmi-name";
     /// The instance of a virtual machine, by its UID.
@@ -62,12 +74,15 @@ impl Attachment {
         HandleId::new(format!("{}.{}", self.network, self.container_id))
     }
 
-    /// Whether an address under this attachment's handle is its own: network and interface must agree where they are
-    /// noted. An address that Calico assigned notes neither.
+    /// Is an address under this attachment's handle its own, on whichever host? Network and interface must agree where
+    /// they are noted; Calico notes neither. A virtual machine's address is nobody else's, although a container may be
+    /// called like its handle.
     #[must_use]
     pub fn owns(&self, attribute: &AttributeFields<'_>) -> bool {
         let agrees = |key: &str, value: &str| noted(attribute, key).is_none_or(|noted| noted == value);
-        agrees(key::NETWORK, &self.network) && agrees(key::IFNAME, &self.ifname)
+        agrees(key::NETWORK, &self.network)
+            && agrees(key::IFNAME, &self.ifname)
+            && !is_virtual_machine(attribute)
     }
 }
 
@@ -76,12 +91,10 @@ impl Attachment {
 pub struct Owner {
     /// The attachment.
     pub attachment: Attachment,
-    /// The host's name in the store.
-    pub node: HostName,
-    /// The host's boot, where it is known.
-    pub boot: Option<String>,
-    /// The path of its network namespace, where there is one.
-    pub netns: Option<String>,
+    /// The host.
+    pub host: Host,
+    /// The network namespace of the container, where there is one.
+    pub netns: Option<Netns>,
     /// The pod's namespace and name, where the runtime told both.
     pub pod: Option<(String, String)>,
 }
@@ -100,23 +113,35 @@ impl Owner {
         self.attribute_since(handle, &since)
     }
 
+    /// The notes about the place and time of the ADD.
+    #[must_use]
+    pub(super) fn provenance(&self) -> BTreeMap<String, String> {
+        let mut notes = BTreeMap::new();
+        provenance::note(&mut notes, &self.host, self.netns.as_ref());
+        notes
+    }
+
+    /// Does an attribute note the present boot and network namespaces? The beginning of a boot is left out, since the
+    /// clock that it is reckoned from may be set.
+    #[must_use]
+    pub(super) fn is_noted_in(&self, attribute: &AttributeFields<'_>) -> bool {
+        let present = self.provenance();
+        let compared = provenance::KEYS.iter().filter(|key| **key != key::BOOTED);
+        compared.into_iter().all(|key| noted(attribute, key) == present.get(*key).map(String::as_str))
+    }
+
     fn attribute_since(&self, handle: &HandleId, timestamp: &str) -> Attribute {
         let mut owner = BTreeMap::new();
         let mut note = |key: &str, value: &str| owner.insert(key.to_owned(), value.to_owned());
         note(key::NETWORK, &self.attachment.network);
         note(key::IFNAME, &self.attachment.ifname);
-        note(key::NODE, self.node.as_str());
+        note(key::NODE, self.host.name.as_str());
         note(key::TIMESTAMP, timestamp);
-        if let Some(boot) = &self.boot {
-            note(key::BOOT, boot);
-        }
-        if let Some(netns) = &self.netns {
-            note(key::NETNS, netns);
-        }
         if let Some((namespace, name)) = &self.pod {
             note(key::NAMESPACE, namespace);
             note(key::POD, name);
         }
+        provenance::note(&mut owner, &self.host, self.netns.as_ref());
         Attribute::new(&AttributeFields {
             handle_id: Some(handle.as_str().into()),
             active_owner: Some(owner),
@@ -163,26 +188,17 @@ pub(super) fn sanitised(handle: &str) -> &str {
     handle.split_once('\r').map_or(handle, |(handle, _)| handle)
 }
 
-/// Whether an address belongs to a virtual machine, which outlives its pods and its host's boots.
+/// Does an address belong to a virtual machine, which outlives its pods and its host's boots? While the machine has no
+/// pod nothing is noted but its handle.
 #[must_use]
 pub(super) fn is_virtual_machine(attribute: &AttributeFields<'_>) -> bool {
-    noted(attribute, key::VMI_NAME).is_some()
-}
-
-/// Whether the attachment that holds an address is provably dead: it was made on this very host in an earlier boot.
-#[must_use]
-pub(super) fn is_of_earlier_boot(
-    attribute: &AttributeFields<'_>,
-    host: &HostName,
-    boot: Option<&str>,
-) -> bool {
-    // Only what a runtime attached to a network can have died with the boot.
-    let attached = noted(attribute, key::NETWORK).is_some()
-        && noted(attribute, key::TYPE).is_none()
-        && !is_virtual_machine(attribute);
-    attached
-        && noted(attribute, key::NODE) == Some(host.as_str())
-        && matches!((noted(attribute, key::BOOT), boot), (Some(then), Some(now)) if then != now)
+    match &attribute.active_owner {
+        Some(owner) if !owner.is_empty() => owner.contains_key(key::VMI_NAME),
+        _ => {
+            attribute.alternate_owner.as_ref().is_some_and(|owner| owner.contains_key(key::VMI_NAME))
+                || attribute.handle_id.as_deref().is_some_and(|handle| handle.contains(".vmi."))
+        }
+    }
 }
 
 /// The attachments that a runtime declares valid; see CNI 1.1.0, *GC*.
@@ -197,8 +213,9 @@ mod tests {
     }
 
     fn owner(attachment: Attachment) -> Owner {
-        let node = HostName::new("node-1").expect("name");
-        Owner { attachment, node, boot: Some("b1".into()), netns: None, pod: None }
+        let name = HostName::new("node-1").expect("name");
+        let host = Host { boot: Some("b1".into()), ..Host::named(name) };
+        Owner { attachment, host, netns: None, pod: None }
     }
 
     #[test]
@@ -217,18 +234,5 @@ mod tests {
         let attribute =
             Attribute::from_json(r#"{"handle_id":"a.b","secondary":{"node":"n"}}"#).expect("json");
         assert!(attachment("a", "b", "eth7").owns(&attribute.fields()));
-    }
-
-    #[test]
-    fn only_this_hosts_earlier_boots_are_dead() {
-        let one = attachment("a", "b", "eth0");
-        let attribute = owner(one.clone()).attribute(&one.handle().expect("handle"), Timestamp::default());
-        let dead = |host: &str, boot| {
-            is_of_earlier_boot(&attribute.fields(), &HostName::new(host).expect("name"), boot)
-        };
-        assert!(dead("node-1", Some("b2")));
-        assert!(!dead("node-1", Some("b1")));
-        assert!(!dead("node-1", None), "doubt means alive");
-        assert!(!dead("node-2", Some("b2")));
     }
 }

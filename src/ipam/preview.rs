@@ -86,8 +86,7 @@ impl<D: Datastore> Ipam<D> {
         let wanted = [Wanted { family, choice, usable: None, address: None }];
         // A container that cannot exist holds nothing, so that a free address is looked for.
         let attachment = Attachment { network: "-".into(), container_id: "-".into(), ifname: "-".into() };
-        let owner =
-            Owner { attachment, node: host.name.clone(), boot: host.boot.clone(), netns: None, pod: None };
+        let owner = Owner { attachment, host: host.clone(), netns: None, pod: None };
         let request = Assign {
             host,
             owner: &owner,

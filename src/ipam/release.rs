@@ -10,7 +10,7 @@ use super::excess::Counts;
 use super::machine::MachineFate;
 use super::owner::{self, Attachment, ValidAttachments, noted};
 use super::policy::Policy;
-use super::{Block, Error, Host, Ipam};
+use super::{Block, Error, Host, Ipam, Netns, Whose};
 use crate::api::HandleId;
 use crate::api::calico::{AttributeFields, IpamHandle};
 use crate::clock::Timestamp;
@@ -30,11 +30,60 @@ enum Among {
     OwnBlocks,
 }
 
-/// What was freed.
+/// The addresses that were freed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Released {
     /// The addresses.
     pub addresses: Vec<IpAddr>,
+    /// Addresses of the same attachment on other hosts, which were left alone. Only if nothing was freed.
+    pub left: Vec<LeftAlone>,
+}
+
+/// An address that a release found and left alone, because it is another host's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftAlone {
+    /// The address.
+    pub address: IpAddr,
+    /// The node that holds it.
+    pub node: Option<String>,
+    network: Option<String>,
+    ifname: Option<String>,
+}
+
+impl LeftAlone {
+    fn of(allocation: &Allocation<'_>) -> Self {
+        let note = |key: &str| noted(&allocation.fields, key).map(str::to_owned);
+        Self {
+            address: allocation.address,
+            node: note(owner::key::NODE),
+            network: note(owner::key::NETWORK),
+            ifname: note(owner::key::IFNAME),
+        }
+    }
+
+    fn of_attachment(&self, attachment: &Attachment) -> bool {
+        self.network.as_ref().is_none_or(|network| *network == attachment.network)
+            && self.ifname.as_ref().is_none_or(|ifname| *ifname == attachment.ifname)
+    }
+}
+
+/// The words of a DEL.
+#[derive(Clone, Copy, Debug)]
+pub struct Deletion<'a> {
+    /// The attachment.
+    pub attachment: &'a Attachment,
+    /// The network namespace of the container, as the DEL names it.
+    pub netns: Option<&'a Netns>,
+    /// The virtual machine, if the attachment is that of its pod.
+    pub vm: MachineFate,
+}
+
+impl<'a> Deletion<'a> {
+    /// A deletion that names no namespace, of a virtual machine's pod that lives on.
+    #[must_use]
+    pub const fn of(attachment: &'a Attachment) -> Self {
+        Self { attachment, netns: None, vm: MachineFate::Lives }
+    }
 }
 
 impl<D: Datastore> Ipam<D> {
@@ -48,51 +97,66 @@ impl<D: Datastore> Ipam<D> {
         host: &Host,
         now: Timestamp,
     ) -> Result<Released, Error> {
-        let Ok(handle) = attachment.handle() else {
-            return Ok(Released::default());
-        };
-        self.release_attachment(attachment, &handle, host, MachineFate::Lives, now).await
+        self.delete(&Deletion::of(attachment), host, now).await
     }
 
-    /// Frees what an attachment of a virtual machine's pod holds, now that the machine is being deleted: with its last pod
-    /// its addresses go too.
+    /// Serves a DEL: frees what the attachment holds on this host. If nothing is found under this host's name, it also
+    /// frees what this host held under an earlier name, and, on a store of one kernel, what an earlier boot left.
     ///
     /// # Errors
     /// As [`Ipam::release`].
-    pub async fn release_with_machine(
+    pub async fn delete(
         &mut self,
-        attachment: &Attachment,
+        deletion: &Deletion<'_>,
         host: &Host,
         now: Timestamp,
     ) -> Result<Released, Error> {
-        let Ok(handle) = attachment.handle() else {
+        let Ok(handle) = deletion.attachment.handle() else {
             return Ok(Released::default());
         };
-        self.release_attachment(attachment, &handle, host, MachineFate::Deleted, now).await
+        self.release_attachment(deletion, &handle, host, now).await
     }
 
     async fn release_attachment(
         &mut self,
-        attachment: &Attachment,
+        deletion: &Deletion<'_>,
         handle: &HandleId,
         host: &Host,
-        fate: MachineFate,
         now: Timestamp,
     ) -> Result<Released, Error> {
-        let own = |allocation: &Allocation<'_>| attachment.owns(&allocation.fields);
-        let released = self.release_where(handle, host, now, own).await?;
+        let Deletion { attachment, netns, .. } = *deletion;
+        let judge = self.judge(host);
+        let is_named = |allocation: &Allocation<'_>| attachment.owns(&allocation.fields);
+        let ours = |allocation: &Allocation<'_>| {
+            is_named(allocation) && judge.whose_is(&allocation.fields) == Whose::Ours
+        };
+        let mut released = self.release_where(handle, host, now, ours).await?;
         if !released.addresses.is_empty() {
-            return Ok(released);
+            return Ok(Released { left: Vec::new(), ..released });
         }
         // Nothing went by the container's own handle: it may be a virtual machine's pod.
-        let detached = self.detach(attachment, host, fate, now).await?;
-        if !detached.addresses.is_empty() || self.store.is_one_machine() {
+        let detached = self.detach(deletion, host, now).await?;
+        if !detached.addresses.is_empty() {
             return Ok(detached);
         }
-        self.release_among(Among::OwnBlocks, handle, host, now, own).await
+        let mut left = std::mem::take(&mut released.left);
+        left.retain(|other| other.of_attachment(attachment));
+        if !left.is_empty() {
+            let before = |allocation: &Allocation<'_>| {
+                is_named(allocation) && judge.may_end(&allocation.fields, netns)
+            };
+            released = self.release_where(handle, host, now, before).await?;
+            if !released.addresses.is_empty() {
+                return Ok(Released { left: Vec::new(), ..released });
+            }
+        }
+        if !self.store.is_exclusive() {
+            released = self.release_among(Among::OwnBlocks, handle, host, now, ours).await?;
+        }
+        Ok(Released { left, ..released })
     }
 
-    /// Frees everything that a handle holds.
+    /// Frees everything that a handle holds on this host.
     ///
     /// # Errors
     /// As [`Ipam::release`].
@@ -102,10 +166,12 @@ impl<D: Datastore> Ipam<D> {
         host: &Host,
         now: Timestamp,
     ) -> Result<Released, Error> {
-        self.release_where(handle, host, now, |_| true).await
+        let judge = self.judge(host);
+        self.release_where(handle, host, now, |allocation| judge.whose_is(&allocation.fields) == Whose::Ours)
+            .await
     }
 
-    /// Frees those addresses of a handle that are meant, as far as they are this host's.
+    /// Frees those addresses of a handle that are meant.
     pub(super) async fn release_where(
         &mut self,
         handle: &HandleId,
@@ -147,8 +213,7 @@ impl<D: Datastore> Ipam<D> {
                 }
             }
             let mut draft = Draft::default();
-            let (one_machine, alone) = (self.store.is_one_machine(), self.is_alone());
-            let counts = Counts::new(stored.as_ref(), alone, attempts.so_far());
+            let counts = Counts::new(stored.as_ref(), self.is_alone(), attempts.so_far());
             draft.load_handle(handle, stored.map(|entry| (entry.revision, entry.into::<IpamHandle>())));
             let mut released = Released::default();
             let mut emptied = Vec::new();
@@ -160,11 +225,11 @@ impl<D: Datastore> Ipam<D> {
                     is_all = false;
                     continue;
                 }
-                let ours = |allocation: &Allocation<'_>| {
-                    meant(allocation) && is_near(&allocation.fields, host, one_machine)
-                };
                 let freed =
-                    counts.change(&mut draft, handle, cidr, |block| free(block, handle, &policy, ours));
+                    counts.change(&mut draft, handle, cidr, |block| free(block, handle, &policy, &meant));
+                if let Some(block) = draft.block(cidr) {
+                    released.left.extend(block.held_by(handle).map(|allocation| LeftAlone::of(&allocation)));
+                }
                 let freed = freed.unwrap_or_default();
                 if !freed.is_empty() && draft.block(cidr).is_some_and(|block| block.is_empty()) {
                     emptied.push(cidr);
@@ -192,7 +257,7 @@ impl<D: Datastore> Ipam<D> {
     /// Frees what a network's attachments on this host hold, save those that the runtime declares valid.
     ///
     /// An address that does not say which network it is for is left alone: doubt means keep. So is a virtual machine's,
-    /// and, where hosts are different machines, another node's.
+    /// another node's, and that of a second machine of this name.
     ///
     /// # Errors
     /// As [`Ipam::release`], after all that could be freed was.
@@ -205,17 +270,16 @@ impl<D: Datastore> Ipam<D> {
     ) -> Result<Released, Error> {
         let blocks =
             self.store.read(&[Want::AllBlocks]).await?.pop().map(Answer::objects).unwrap_or_default();
-        let one_machine = self.store.is_one_machine();
+        let judge = self.judge(host);
         let mut gone: Vec<Attachment> = Vec::new();
         for entry in blocks {
             let wire: crate::api::calico::IpamBlock = entry.into();
             let Ok(block) = Block::from_wire(wire) else {
                 continue;
             };
-            for allocation in
-                block.allocations().filter(|allocation| is_near(&allocation.fields, host, one_machine))
-            {
+            for allocation in block.allocations() {
                 if let Some(attachment) = attachment_of(network, &allocation.fields)
+                    && judge.whose_is(&allocation.fields) == Whose::Ours
                     && !valid.contains(&(attachment.container_id.clone(), attachment.ifname.clone()))
                     && !gone.contains(&attachment)
                 {
@@ -225,7 +289,7 @@ impl<D: Datastore> Ipam<D> {
         }
         for gone in self.gone_of_machines(network, valid, host).await? {
             // Its machine keeps the address.
-            self.detach(&gone, host, MachineFate::Lives, now).await?;
+            self.detach(&Deletion::of(&gone), host, now).await?;
         }
         let mut released = Released::default();
         let mut failed = None;
@@ -249,12 +313,6 @@ fn attachment_of(network: &str, fields: &AttributeFields<'_>) -> Option<Attachme
     let container_id = handle.strip_prefix(network)?.strip_prefix('.')?.to_owned();
     let ifname = noted(fields, owner::key::IFNAME)?.to_owned();
     Some(Attachment { network: network.to_owned(), container_id, ifname })
-}
-
-/// Whether an address was assigned on this host. In a store of one machine any node's counts: a host may have changed
-/// its name.
-fn is_near(fields: &AttributeFields<'_>, host: &Host, one_machine: bool) -> bool {
-    one_machine || noted(fields, owner::key::NODE).is_none_or(|node| node == host.name.as_str())
 }
 
 /// Frees the addresses of a handle that are meant.

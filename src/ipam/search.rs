@@ -13,7 +13,7 @@ use super::draft::Draft;
 use super::error::Limit;
 use super::policy::Policy;
 use super::pools::{Ineligible, Pool};
-use super::{Block, Error, refusal};
+use super::{Block, Error, Judge, refusal};
 use crate::api::Affinity;
 use crate::datastore::{self, Datastore, Entry, Key, RoomOf, Want};
 use crate::net::{AddrSet, Cidr, Family};
@@ -24,6 +24,7 @@ pub(super) struct Search<'a, D> {
     pub(super) policy: &'a Policy,
     pub(super) draft: &'a mut Draft,
     pub(super) request: &'a Assign<'a>,
+    pub(super) judge: Judge<'a>,
 }
 
 /// A pool that may serve, and what of it may not be handed out.
@@ -105,7 +106,7 @@ impl<D: Datastore> Search<'_, D> {
                 return Ok(found);
             }
         }
-        if let Some(found) = self.left_by_an_earlier_boot(areas, &owned, strict, &mut damaged).await? {
+        if let Some(found) = self.dead_taken_back(areas, &owned, strict, &mut damaged).await? {
             return Ok(found);
         }
         if let Some(damaged) = damaged {

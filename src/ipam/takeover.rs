@@ -115,8 +115,7 @@ impl<D: Datastore> Ipam<D> {
             self.claim_for_takeover(policy, draft, cidr).await?;
         }
         // It was started in this boot or an earlier one: the next boot is the end of it in either case.
-        let boot = request.host.boot.clone();
-        let owner = Owner { attachment, node: policy.host.clone(), boot, netns: None, pod: None };
+        let owner = Owner { attachment, host: request.host.clone(), netns: None, pod: None };
         let attribute = owner.attribute(&handle, policy.now);
         // Not free: taken over before, or given out since by whoever shares the pool. The first owner keeps it.
         if let Some(block) = draft.block(cidr)

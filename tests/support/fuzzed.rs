@@ -19,7 +19,7 @@ use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{
     Answer, Batch, Collection, Commit, Datastore as _, Entry, Error, Key, Want, run_in_place,
 };
-use host_affine::ipam::{Assign, Attachment, Host, Ipam, Owner, Sharing, audit};
+use host_affine::ipam::{Assign, Attachment, Host, Ipam, Netns, Owner, Sharing, audit};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -258,14 +258,19 @@ fn serve(conf: &NetConf, call: &Call) {
         Err(failure) => return is_an_error_object(&failure),
     };
     let name = host_affine::api::HostName::new("n").unwrap_or_else(|_| panic!("a name"));
-    let host = Host { name: name.clone(), boot: None };
+    let host = Host::named(name);
     let attachment = Attachment {
         network: conf.name.clone(),
         container_id: call.container_id.clone(),
         ifname: call.ifname.clone(),
     };
     let pod = conf.request.pod.as_ref().map(|pod| (pod.namespace.clone(), pod.name.clone()));
-    let owner = Owner { attachment, node: name, boot: None, netns: call.netns.clone(), pod };
+    let owner = Owner {
+        attachment,
+        host: host.clone(),
+        netns: call.netns.clone().map(|path| Netns { path, ..Netns::default() }),
+        pod,
+    };
     let now = Timestamp::from_nanos(1_790_000_000_000_000_000);
     let request = Assign {
         host: &host,

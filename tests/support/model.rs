@@ -40,8 +40,8 @@ pub(crate) struct Pool {
 /// What a store is like.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traits {
-    /// Whether all hosts are one machine: then the leases of an earlier boot are dead.
-    pub(crate) one_machine: bool,
+    /// Do all hosts run on one kernel? Then the leases of an earlier boot are dead.
+    pub(crate) one_kernel: bool,
     /// Whether a call is one step.
     pub(crate) atomic: bool,
 }
@@ -153,12 +153,10 @@ impl Reference {
         own.map(|(address, _)| *address).collect()
     }
 
-    /// Whether a lease was made on this host in an earlier boot.
+    /// Was a lease made in an earlier boot of the kernel that this host runs on?
     pub(crate) fn is_dead(&self, address: IpAddr, host: &str) -> bool {
         self.leases.get(&address).is_some_and(|lease| {
-            self.store.one_machine
-                && lease.node == host
-                && self.boots.get(host).is_some_and(|boot| *boot != lease.boot)
+            self.store.one_kernel && self.boots.get(host).is_some_and(|boot| *boot != lease.boot)
         })
     }
 

@@ -12,7 +12,7 @@ use std::task::Poll;
 
 use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{
-    Answer, BATCH_MAX, Batch, Change, Commit, Conflict, Datastore, Error, Key, Revision, Want,
+    Answer, BATCH_MAX, Batch, Change, Commit, Conflict, Datastore, Error, Isolation, Key, Revision, Want,
 };
 
 use super::choices::Choices;
@@ -238,11 +238,11 @@ impl Datastore for Sim {
         })
     }
 
-    fn is_atomic(&self) -> bool {
-        self.world.borrow().kind == Kind::Atomic
+    fn isolation(&self) -> Isolation {
+        if self.world.borrow().kind == Kind::Atomic { Isolation::Atomic } else { Isolation::Stepwise }
     }
 
-    fn is_one_machine(&self) -> bool {
+    fn is_one_kernel(&self) -> bool {
         false
     }
 }

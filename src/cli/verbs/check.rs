@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::super::args::Check;
 use super::super::error::Error;
-use super::super::liveness::{self, Life, Witness};
+use super::super::liveness::{self, Life, ThisHost, Witness};
 use super::super::render::{self, Format, counted, printable};
 use super::super::store::Store;
 use super::super::{Answer, Context, Outcome};
@@ -54,6 +54,7 @@ pub(in crate::cli) fn run(
             || matches!(context.format, Format::Json | Format::Yaml),
         witness: &witness,
         inventory: BTreeSet::new(),
+        second_machines: BTreeMap::new(),
     };
     let mut repaired = String::new();
     let (mut ipam, note) = if args.repair {
@@ -100,6 +101,8 @@ struct Seen<'a> {
     witness: &'a Witness,
     /// Addresses of the inventory that somebody holds.
     inventory: BTreeSet<IpAddr>,
+    /// Other machines of this host's name, by boot ID, with the number of their addresses.
+    second_machines: BTreeMap<String, usize>,
 }
 
 impl Seen<'_> {
@@ -110,9 +113,26 @@ impl Seen<'_> {
         {
             self.inventory.insert(fact.address);
         }
+        if let Witness::Host(Some(this)) = self.witness
+            && let Some(boot) = this.second_machine(fact)
+        {
+            *self.second_machines.entry(boot).or_default() += 1;
+        }
         self.is_wanted
             || !fact.is_cooling && (is_unowned(fact) || matches!(self.witness.life(fact), Life::Dead(_)))
     }
+}
+
+fn second_machine(this: &ThisHost, boot: &str, addresses: usize) -> Problem {
+    let text = format!(
+        "two machines use the node name `{}`: this one, of boot {}, and one of boot {}, which holds {}; \
+         hint: give one of them another `nodename`",
+        this.name(),
+        this.boot(),
+        printable(boot),
+        counted(addresses, "address", "addresses"),
+    );
+    Problem::new("secondMachine", text)
 }
 
 fn is_unowned(fact: &AddressFact) -> bool {
@@ -187,6 +207,11 @@ fn problems(survey: &Survey, lost: &[AddressFact], seen: &Seen<'_>) -> Vec<Probl
             let text = format!("{} is assigned, and lies in no pool; {}", fact.address, whose(fact));
             problems.push(about("noPool", fact, text));
         }
+    }
+    if let Witness::Host(Some(this)) = witness {
+        problems.extend(
+            seen.second_machines.iter().map(|(boot, addresses)| second_machine(this, boot, *addresses)),
+        );
     }
     if let Witness::Inventory(inventory) = witness {
         for (address, names) in inventory.users() {
@@ -335,7 +360,7 @@ fn address_line(fact: &AddressFact, life: &Life) -> String {
         _ if fact.is_cooling => return format!("{} cools down; block {}", fact.address, fact.block),
         Life::Alive(why) => format!("alive ({why})"),
         Life::Dead(why) => format!("dead ({why})"),
-        Life::Unknown => "not known to be alive".to_owned(),
+        Life::Unknown(why) => format!("not known to be alive ({why})"),
     };
     format!("{} in use, {state}; {}", fact.address, whose(fact))
 }

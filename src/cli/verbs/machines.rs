@@ -112,7 +112,7 @@ pub(super) fn release(
     }
     let (mut ipam, _) = if args.dry_run { context.open_to_read()? } else { context.open_to_change()? };
     let mut ledger = Ledger::default();
-    let host = Host { name: HostName::new("-").map_err(crate::ipam::Error::from)?, boot: None };
+    let host = Host::named(HostName::new("-").map_err(crate::ipam::Error::from)?);
     for (handle, machine) in &machines {
         let held = of_machine.remove(handle.as_str()).unwrap_or_default();
         if let Some(alive) = held.iter().find_map(|fact| alive(args, witness, fact)) {

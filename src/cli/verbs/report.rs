@@ -66,7 +66,7 @@ fn allocation(fact: &AddressFact, life: &Life) -> Value {
         _ if fact.is_cooling => (false, Value::Null),
         Life::Alive(why) => (true, json!([why])),
         // Doubt means keep.
-        Life::Unknown => (true, json!(["unknown"])),
+        Life::Unknown(_) => (true, json!(["unknown"])),
         Life::Dead(_) => (false, Value::Null),
     };
     value.insert("inUse".into(), in_use.into());

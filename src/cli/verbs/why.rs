@@ -53,9 +53,7 @@ fn host(context: &Context<'_>, args: &Why) -> Result<Host, Error> {
     let this = context.this_host()?;
     let named = args.node.as_ref().map(HostName::new).transpose().map_err(ipam::Error::from)?;
     match (named, this) {
-        (Some(name), this) => {
-            Ok(Host { boot: this.filter(|this| this.name == name).and_then(|this| this.boot), name })
-        }
+        (Some(name), this) => Ok(this.filter(|this| this.name == name).unwrap_or_else(|| Host::named(name))),
         (None, Some(this)) => Ok(this),
         (None, None) => Err(Error::NothingToDo {
             verb: "ipam why",

@@ -35,7 +35,7 @@ mod wire;
 
 use std::time::Duration;
 
-use super::{Answer, Batch, Commit, Datastore, Error, Key, RoomOf, Want};
+use super::{Answer, Batch, Commit, Datastore, Error, Isolation, Key, RoomOf, Want};
 use crate::api::{Affinity, HostName};
 use fetch::{Fetch, fetch};
 use gateway::Gateway;
@@ -215,11 +215,11 @@ impl Datastore for EtcdStore {
         *key == Key::Configuration && self.homes_disagree()
     }
 
-    fn is_atomic(&self) -> bool {
-        true
+    fn isolation(&self) -> Isolation {
+        Isolation::Atomic
     }
 
-    fn is_one_machine(&self) -> bool {
+    fn is_one_kernel(&self) -> bool {
         false
     }
 }

@@ -71,7 +71,7 @@ use journal::Journal;
 use lock::Locks;
 use room::RoomSeen;
 
-use super::{Answer, Batch, Commit, Datastore, Error, Key, Revision, Settings, Want};
+use super::{Answer, Batch, Commit, Datastore, Error, Isolation, Key, Revision, Settings, Want};
 use crate::api::HandleId;
 use crate::api::calico::IpamBlock;
 use crate::net::Cidr;
@@ -279,11 +279,12 @@ impl Datastore for FileStore {
         self.make_durable_now()
     }
 
-    fn is_atomic(&self) -> bool {
-        true
+    fn isolation(&self) -> Isolation {
+        Isolation::Exclusive
     }
 
-    fn is_one_machine(&self) -> bool {
-        true
+    /// A store for which a network file system is allowed counts as shared, whatever it lies on.
+    fn is_one_kernel(&self) -> bool {
+        !self.options.allow_network_file_system
     }
 }

@@ -1,15 +1,15 @@
 //! A pod of a machine comes: it is given the machine's address, and noted as the one that uses it or may take it over.
 
-use super::{MachineIdentity, are_of, pod_name, since};
+use super::{MachineIdentity, are_of, noted, pod_name, since};
 use crate::api::HandleId;
 use crate::datastore::{
     Answer, Datastore, Key, Machine, MachineAttachment, MachineRole, MachinesOf, Revision, Want,
 };
 use crate::ipam::assign::{Assign, Sharing};
-use crate::ipam::block::Block;
+use crate::ipam::block::{Allocation, Block};
 use crate::ipam::draft::Draft;
 use crate::ipam::owners::{OwnerNotes, write_owners};
-use crate::ipam::{Error, Ipam};
+use crate::ipam::{Error, Ipam, Judge, Whose};
 
 /// How many attachments a machine's record has at most: what has long gone without a DEL makes room.
 const ATTACHMENTS_MAX: usize = 32;
@@ -40,7 +40,13 @@ impl<'a> Guest<'a> {
 
     /// Notes the pod at every address of the handle, and its attachment on record. The answer: whether the pod only
     /// waits to take the address over.
-    pub(in crate::ipam) fn enter(self, draft: &mut Draft, handle: &HandleId, request: &Assign<'_>) -> bool {
+    pub(in crate::ipam) fn enter(
+        self,
+        draft: &mut Draft,
+        handle: &HandleId,
+        request: &Assign<'_>,
+        judge: &Judge<'_>,
+    ) -> bool {
         let mut waits = false;
         let owners: Vec<_> = draft.blocks().flat_map(|block| owners_in(block, handle)).collect();
         let current = owners.into_iter().map(|(_, (active, _))| active).find(|active| !active.is_empty());
@@ -55,7 +61,7 @@ impl<'a> Guest<'a> {
                 write_owners(block, ordinal, handle, after.0, after.1);
             }
         }
-        self.write_records(draft, handle, request, waits);
+        self.write_records(draft, handle, request, waits, judge);
         waits
     }
 
@@ -80,7 +86,14 @@ impl<'a> Guest<'a> {
         ((me(active), alternate), false)
     }
 
-    fn write_records(self, draft: &mut Draft, handle: &HandleId, request: &Assign<'_>, waits: bool) {
+    fn write_records(
+        self,
+        draft: &mut Draft,
+        handle: &HandleId,
+        request: &Assign<'_>,
+        waits: bool,
+        judge: &Judge<'_>,
+    ) {
         let attachment = &request.owner.attachment;
         let (at, mut machine) = if let Some((revision, machine)) = self.record {
             (Some(revision), machine)
@@ -96,13 +109,15 @@ impl<'a> Guest<'a> {
         };
         let before = machine.clone();
         let is_this = |known: &MachineAttachment| {
-            known.container_id == attachment.container_id && known.ifname == attachment.ifname
+            known.container_id == attachment.container_id
+                && known.ifname == attachment.ifname
+                && judge.whose(&noted(known)) == Whose::Ours
         };
         let known = machine.attachments.iter().find(|known| is_this(known)).map(|known| known.since);
-        // What an earlier boot of this host left behind gets no DEL any more.
+        // An attachment of an earlier boot of this host gets no DEL any more.
         let is_dead = |known: &MachineAttachment| {
-            known.node == request.owner.node
-                && matches!((&known.boot, &request.owner.boot), (Some(then), Some(now)) if then != now)
+            let noted = noted(known);
+            judge.whose(&noted) == Whose::Ours && judge.life_of(&noted).is_dead()
         };
         machine.attachments.retain(|known| !is_this(known) && !is_dead(known));
         while machine.attachments.len() >= ATTACHMENTS_MAX {
@@ -113,10 +128,9 @@ impl<'a> Guest<'a> {
             ifname: attachment.ifname.clone(),
             role: if waits { MachineRole::Target } else { MachineRole::Source },
             pod: request.owner.pod.as_ref().map(|(_, name)| name.clone()),
-            node: request.owner.node.clone(),
-            boot: request.owner.boot.clone(),
-            netns: request.owner.netns.clone(),
+            node: request.owner.host.name.clone(),
             since: known.unwrap_or(request.now),
+            notes: request.owner.provenance(),
         });
         machine.ownerless_since = None;
         let (of_at, mut of_container) = match self.of_container {
@@ -174,9 +188,12 @@ impl<D: Datastore> Ipam<D> {
                 }),
             };
         }
+        let judge = self.judge(request.host);
+        let is_own = |allocation: &Allocation<'_>| {
+            attachment.owns(&allocation.fields) && judge.whose_is(&allocation.fields) == Whose::Ours
+        };
         let has_own = blocks.into_iter().any(|entry| {
-            Block::from_wire(entry.into())
-                .is_ok_and(|block| block.held_by(&own).any(|allocation| attachment.owns(&allocation.fields)))
+            Block::from_wire(entry.into()).is_ok_and(|block| block.held_by(&own).any(|held| is_own(&held)))
         });
         Ok(if has_own { Sharing::Attachment } else { request.sharing })
     }

@@ -1,7 +1,7 @@
 //! A pod of a machine goes: it is no owner any more, and the machine keeps its address.
 
-use super::are_of;
 use super::attach::owners_in;
+use super::{are_of, noted};
 use crate::api::HandleId;
 use crate::api::calico::IpamHandle;
 use crate::clock::Timestamp;
@@ -14,7 +14,7 @@ use crate::ipam::draft::Draft;
 use crate::ipam::excess::Counts;
 use crate::ipam::owners::{OwnerNotes, write_owners};
 use crate::ipam::policy::Policy;
-use crate::ipam::{Attachment, Error, Host, Ipam, Released, ValidAttachments};
+use crate::ipam::{Attachment, Deletion, Error, Host, Ipam, Judge, Netns, Released, ValidAttachments, Whose};
 
 /// What is known of the machine whose pod goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +31,11 @@ impl<D: Datastore> Ipam<D> {
     /// was its last pod.
     pub(in crate::ipam) async fn detach(
         &mut self,
-        attachment: &Attachment,
+        deletion: &Deletion<'_>,
         host: &Host,
-        fate: MachineFate,
         now: Timestamp,
     ) -> Result<Released, Error> {
-        let Ok(container) = attachment.handle() else {
+        let Ok(container) = deletion.attachment.handle() else {
             return Ok(Released::default());
         };
         let mut attempts = Attempts::default();
@@ -51,16 +50,7 @@ impl<D: Datastore> Ipam<D> {
             let mut reserved = None;
             for handle in of_container.machines.clone() {
                 let left = self
-                    .draft_detach(
-                        &mut draft,
-                        &handle,
-                        attachment,
-                        host,
-                        fate,
-                        now,
-                        attempts.so_far(),
-                        &mut released,
-                    )
+                    .draft_detach(&mut draft, &handle, deletion, host, now, attempts.so_far(), &mut released)
                     .await?;
                 reserved = Some(left.reserved);
                 if !left.has_others_of_container {
@@ -87,7 +77,7 @@ impl<D: Datastore> Ipam<D> {
         valid: &ValidAttachments,
         host: &Host,
     ) -> Result<Vec<Attachment>, Error> {
-        let one_machine = self.store.is_one_machine();
+        let judge = self.judge(host);
         let read = self.store.read(&[Want::All(Collection::Machines)]).await?.pop();
         let mut gone = Vec::new();
         for entry in read.map(Answer::objects).unwrap_or_default() {
@@ -96,8 +86,8 @@ impl<D: Datastore> Ipam<D> {
                 continue;
             }
             for known in machine.attachments {
-                let is_near = one_machine || known.node == host.name;
-                if is_near && !valid.contains(&(known.container_id.clone(), known.ifname.clone())) {
+                let is_ours = judge.whose(&noted(&known)) == Whose::Ours;
+                if is_ours && !valid.contains(&(known.container_id.clone(), known.ifname.clone())) {
                     let network = machine.network.clone();
                     let (container_id, ifname) = (known.container_id, known.ifname);
                     gone.push(Attachment { network, container_id, ifname });
@@ -112,9 +102,8 @@ impl<D: Datastore> Ipam<D> {
         &mut self,
         draft: &mut Draft,
         handle: &HandleId,
-        attachment: &Attachment,
+        deletion: &Deletion<'_>,
         host: &Host,
-        fate: MachineFate,
         now: Timestamp,
         attempts: u32,
         released: &mut Released,
@@ -134,9 +123,14 @@ impl<D: Datastore> Ipam<D> {
         let Some((at, mut machine)) = record.map(|entry| (entry.revision, entry.into::<Machine>())) else {
             return Ok(left);
         };
-        let gone = take_out(&mut machine, attachment);
-        left.has_others_of_container =
-            machine.attachments.iter().any(|other| other.container_id == attachment.container_id);
+        let Deletion { attachment, netns, vm: fate } = *deletion;
+        let judge = self.judge(host);
+        let gone = take_out(&mut machine, attachment, &judge, netns);
+        let mut of_container =
+            machine.attachments.iter().filter(|other| other.container_id == attachment.container_id);
+        left.has_others_of_container = of_container.clone().next().is_some();
+        let Some(gone) = gone else { return Ok(left) };
+        let has_other_interface = of_container.any(|other| other.node == gone.node);
         let counts = Counts::new(stored.as_ref(), self.is_alone(), attempts);
         draft.load_handle(handle, stored.map(|entry| (entry.revision, entry.into::<IpamHandle>())));
         let mut cidrs = Vec::new();
@@ -146,7 +140,7 @@ impl<D: Datastore> Ipam<D> {
             draft.load_block(revision, block);
         }
         // The pod has another interface: its owner stays.
-        if let Some(gone) = gone.filter(|_| !left.has_others_of_container) {
+        if !has_other_interface {
             let pod = gone.pod.as_deref().unwrap_or(&gone.container_id);
             leave(draft, handle, &mut machine, pod);
         }
@@ -154,7 +148,7 @@ impl<D: Datastore> Ipam<D> {
             .blocks()
             .flat_map(|block| owners_in(block, handle))
             .any(|(_, (active, alternate))| !active.is_empty() || !alternate.is_empty());
-        if !is_owned && !left.has_others_of_container {
+        if !is_owned && !has_other_interface {
             if fate == MachineFate::Deleted {
                 released.addresses.extend(free_all(draft, handle, &policy, &counts, &cidrs));
                 for cidr in cidrs {
@@ -190,10 +184,21 @@ struct Left {
 }
 
 /// Takes an attachment off a machine's record.
-fn take_out(machine: &mut Machine, attachment: &Attachment) -> Option<MachineAttachment> {
-    let place = machine.attachments.iter().position(|known| {
+fn take_out(
+    machine: &mut Machine,
+    attachment: &Attachment,
+    judge: &Judge<'_>,
+    netns: Option<&Netns>,
+) -> Option<MachineAttachment> {
+    let is_named = |known: &MachineAttachment| {
         known.container_id == attachment.container_id && known.ifname == attachment.ifname
-    })?;
+    };
+    let find = |meant: &dyn Fn(&MachineAttachment) -> bool| {
+        machine.attachments.iter().position(|known| is_named(known) && meant(known))
+    };
+    let ours = |known: &MachineAttachment| judge.whose(&noted(known)) == Whose::Ours;
+    let before = |known: &MachineAttachment| judge.may_end_noted(&noted(known), netns);
+    let place = find(&ours).or_else(|| find(&before))?;
     Some(machine.attachments.remove(place))
 }
 

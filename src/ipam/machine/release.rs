@@ -68,7 +68,7 @@ impl<D: Datastore> Ipam<D> {
                 draft.delete_last(Key::Machine(handle.clone()), at);
             }
             if self.write(draft, &policy.reserved, &mut attempts).await? == Next::Done {
-                return Ok(Released { addresses });
+                return Ok(Released { addresses, ..Released::default() });
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Leases of an earlier boot of this host: dead beyond doubt, and taken back where they stand in the way.
+//! Addresses of attachments that are proved dead: taken back where nothing else is free.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,25 +9,27 @@ use crate::api::HandleId;
 use crate::api::calico::IpamHandle;
 use crate::datastore::{self, BATCH_MAX, Datastore, Key, Want};
 use crate::ipam::block::Ordinal;
+use crate::ipam::liveness::Death;
+use crate::ipam::policy::Policy;
 use crate::ipam::{Error, owner};
 use crate::net::Cidr;
 
-/// Leases of an earlier boot that one commit takes back; a bound, since each may change a handle of its own.
+/// Stale addresses that one commit takes back; a bound, since each may change a handle of its own.
 const DEAD_MAX: usize = 64;
 /// Operations of a batch that are left for what else one request may change.
 const NOT_OF_THE_DEAD: usize = 24;
 
 impl<D: Datastore> Search<'_, D> {
-    /// Looks at every block itself, where all hosts of the store are this machine, and takes back what attachments of an
-    /// earlier boot of this host still hold: nothing that they belonged to can be alive.
-    pub(super) async fn left_by_an_earlier_boot(
+    /// Looks at every block itself, in a store of this kernel alone, and takes back the addresses of attachments that are
+    /// proved dead. Where other machines share the store, `ipam check` lists them.
+    pub(super) async fn dead_taken_back(
         &mut self,
         areas: &[Area],
         owned: &Owned,
         own_only: bool,
         damaged: &mut Option<Error>,
     ) -> Result<Option<Found>, Error> {
-        if !self.store.is_one_machine() {
+        if !self.store.is_one_kernel() {
             return Ok(None);
         }
         let mut candidates: Vec<Cidr> = owned.in_areas.iter().map(|(cidr, ..)| *cidr).collect();
@@ -42,8 +44,7 @@ impl<D: Datastore> Search<'_, D> {
             if let Some(found) = self.usable(cidr, areas, damaged).await? {
                 return Ok(Some(found));
             }
-            if self.request.host.boot.is_some()
-                && self.release_dead(cidr).await?
+            if self.release_dead(cidr).await?
                 && let Some(found) = self.draft.block(cidr).and_then(|block| free_in(block, areas))
             {
                 return Ok(Some(found));
@@ -53,27 +54,24 @@ impl<D: Datastore> Search<'_, D> {
     }
 
     async fn release_dead(&mut self, cidr: Cidr) -> Result<bool, Error> {
-        let host = self.request.host;
+        let judge = self.judge;
         let most = DEAD_MAX.min(BATCH_MAX.saturating_sub(self.draft.len() + NOT_OF_THE_DEAD));
         let Some(block) = self.draft.block(cidr) else {
             return Ok(false);
         };
-        let dead: Vec<(Ordinal, HandleId)> = block
+        let dead: Vec<(Ordinal, HandleId, Death)> = block
             .allocations()
-            .filter(|allocation| {
-                owner::is_of_earlier_boot(&allocation.fields, &host.name, host.boot.as_deref())
-            })
             .filter_map(|allocation| {
                 let handle = HandleId::new(owner::sanitised(allocation.fields.handle_id.as_deref()?)).ok()?;
-                Some((allocation.ordinal, handle))
+                Some((allocation.ordinal, handle, judge.death(&allocation.fields)?))
             })
             .take(most)
             .collect();
-        for (ordinal, _) in &dead {
-            // Free at once: no packet of before the boot is under way.
-            block.release(*ordinal, Duration::ZERO, self.policy.now);
+        let policy = self.policy;
+        for (ordinal, _, death) in &dead {
+            block.release(*ordinal, cooldown_after(policy, *death), policy.now);
         }
-        for (_, handle) in &dead {
+        for (_, handle, _) in &dead {
             self.recount(handle, cidr).await?;
         }
         Ok(!dead.is_empty())
@@ -89,28 +87,34 @@ impl<D: Datastore> Search<'_, D> {
         Ok(())
     }
 
-    /// A holder that died with an earlier boot does not keep an address from whoever asks for it.
+    /// A holder that is proved dead does not keep an address from whoever asks for it.
     pub(super) async fn displace_dead(&mut self, cidr: Cidr, address: IpAddr) -> Result<(), Error> {
-        let host = self.request.host;
-        if !self.store.is_one_machine() {
+        if !self.store.is_one_kernel() {
             return Ok(());
         }
+        let judge = self.judge;
         let Some(block) = self.draft.block(cidr) else {
             return Ok(());
         };
         let Some(allocation) = block.holder(address) else {
             return Ok(());
         };
-        if !owner::is_of_earlier_boot(&allocation.fields, &host.name, host.boot.as_deref()) {
-            return Ok(());
-        }
+        let Some(death) = judge.death(&allocation.fields) else { return Ok(()) };
         let handle =
             allocation.fields.handle_id.as_deref().and_then(|id| HandleId::new(owner::sanitised(id)).ok());
         let ordinal = allocation.ordinal;
-        block.release(ordinal, Duration::ZERO, self.policy.now);
+        block.release(ordinal, cooldown_after(self.policy, death), self.policy.now);
         match handle {
             Some(handle) => self.recount(&handle, cidr).await,
             None => Ok(()),
         }
+    }
+}
+
+/// The time for which an address waits: none after a reboot, which no packet survives.
+fn cooldown_after(policy: &Policy, death: Death) -> Duration {
+    match death {
+        Death::WithItsBoot => Duration::ZERO,
+        Death::InThisBoot => policy.config.cooldown,
     }
 }

@@ -71,7 +71,7 @@ impl<D: Datastore> Search<'_, D> {
         areas: &[Area],
         damaged: &mut Option<Error>,
     ) -> Result<Option<Found>, Error> {
-        if self.store.is_atomic() && self.store.is_one_machine() {
+        if self.store.is_exclusive() {
             return self.usable(cidr, areas, damaged).await;
         }
         let wants = [Want::Object(Key::Block(cidr)), Want::Object(Key::Affinity(me.clone(), cidr))];
@@ -98,7 +98,7 @@ impl<D: Datastore> Search<'_, D> {
 
     /// Confirms the record of a block of the host's own that is about to be used, where one may be left unconfirmed.
     pub(super) async fn confirm_own(&mut self, me: &Affinity, cidr: Cidr) -> Result<(), Error> {
-        if !self.store.is_atomic() || !self.store.is_one_machine() {
+        if !self.store.is_exclusive() {
             let record = self.object(Key::Affinity(me.clone(), cidr)).await?;
             self.confirm_if_needed(me, cidr, record);
         }

@@ -138,9 +138,8 @@ pub(super) fn machine(name: &str) -> Machine {
         role: MachineRole::Source,
         pod: Some(format!("virt-launcher-{name}")),
         node: host("n"),
-        boot: None,
-        netns: Some("/run/netns/x".into()),
         since: Timestamp::from_nanos(1_790_000_000_000_000_000),
+        notes: [("netns".to_owned(), "/run/netns/x".to_owned())].into(),
     };
     Machine {
         network: "net".into(),

@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use host_affine::api::{HandleId, HostName};
 use host_affine::datastore::{Datastore, MachineRole};
 use host_affine::ipam::{
-    Assign, Assigned, Assignment, Attachment, Emptiness, Error, Force, Ipam, MachineIdentity, NoOwnAddresses,
-    Owner, ReleaseAffinityError, ReleaseError, RemoveError, Sharing, ValidAttachments, machine_handle,
+    Assign, Assigned, Assignment, Attachment, Deletion, Emptiness, Error, Force, Ipam, MachineFate,
+    MachineIdentity, NoOwnAddresses, Owner, ReleaseAffinityError, ReleaseError, RemoveError, Sharing,
+    ValidAttachments, machine_handle,
 };
 use host_affine::net::{Cidr, Family};
 
@@ -74,8 +75,7 @@ impl Pod {
         let wanted: Vec<_> = self.families.iter().map(|family| any(*family)).collect();
         let owner = Owner {
             attachment: self.attachment(),
-            node: host.name.clone(),
-            boot: host.boot.clone(),
+            host: host.clone(),
             netns: None,
             pod: Some(("prod".into(), self.name.into())),
         };
@@ -192,7 +192,10 @@ impl Act {
                 let (attachment, host) = (pod.attachment(), host(pod.host));
                 let released = match fate {
                     Fate::Lives => ipam.release(&attachment, &host, at(0)).await,
-                    Fate::Deleted => ipam.release_with_machine(&attachment, &host, at(0)).await,
+                    Fate::Deleted => {
+                        let deletion = Deletion { vm: MachineFate::Deleted, ..Deletion::of(&attachment) };
+                        ipam.delete(&deletion, &host, at(0)).await
+                    }
                 };
                 Ok(released?.addresses)
             }

@@ -40,7 +40,7 @@ pub(crate) fn name(text: &str) -> HostName {
 
 /// A host in its first boot.
 pub(crate) fn host(text: &str) -> Host {
-    Host { name: name(text), boot: Some("boot-1".into()) }
+    Host { boot: Some("boot-1".into()), ..Host::named(name(text)) }
 }
 
 pub(crate) fn affinity(host: &str) -> Affinity {
@@ -172,13 +172,8 @@ impl Ask {
         ipam: &mut Ipam<D>,
         own_addresses: &dyn OwnAddresses,
     ) -> Result<Assigned, Error> {
-        let owner = Owner {
-            attachment: self.attachment.clone(),
-            node: self.host.name.clone(),
-            boot: self.host.boot.clone(),
-            netns: None,
-            pod: None,
-        };
+        let owner =
+            Owner { attachment: self.attachment.clone(), host: self.host.clone(), netns: None, pod: None };
         let request = Assign {
             host: &self.host,
             owner: &owner,

@@ -5,8 +5,8 @@ use std::process::Command;
 use host_affine::datastore::etcd::{EtcdOptions, EtcdStore};
 use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{
-    Answer, Batch, Collection, Commit, Datastore, Entry, Error, Inspect as _, Key, Object, Revision, Visit,
-    Want, run_in_place,
+    Answer, Batch, Collection, Commit, Datastore, Entry, Error, Inspect as _, Isolation, Key, Object,
+    Revision, Visit, Want, run_in_place,
 };
 
 use super::build::Bare;
@@ -144,11 +144,11 @@ impl Datastore for Either {
         }
     }
 
-    fn is_atomic(&self) -> bool {
-        true
+    fn isolation(&self) -> Isolation {
+        Isolation::Exclusive
     }
 
-    fn is_one_machine(&self) -> bool {
+    fn is_one_kernel(&self) -> bool {
         true
     }
 }

@@ -11,8 +11,8 @@ use std::net::IpAddr;
 use host_affine::api::calico::VmAddressPersistence;
 use host_affine::datastore::{Datastore, MachineRole, run_in_place};
 use host_affine::ipam::{
-    Assign, Assigned, Attachment, Error, Finding, Host, Ipam, MachineIdentity, MachineReport, NoOwnAddresses,
-    Owner, Sharing, Wanted, audit, machine_handle,
+    Assign, Assigned, Attachment, Deletion, Error, Finding, Host, Ipam, MachineFate, MachineIdentity,
+    MachineReport, NoOwnAddresses, Owner, Sharing, Wanted, audit, machine_handle,
 };
 use host_affine::net::Family;
 
@@ -108,8 +108,7 @@ impl Launcher {
     async fn ask<D: Datastore>(&self, ipam: &mut Ipam<D>) -> Result<Assigned, Error> {
         let owner = Owner {
             attachment: self.attachment.clone(),
-            node: self.host.name.clone(),
-            boot: self.host.boot.clone(),
+            host: self.host.clone(),
             netns: None,
             pod: Some((self.identity.namespace.clone(), self.pod.clone())),
         };
@@ -142,8 +141,11 @@ impl Launcher {
 
     /// What a DEL frees when the machine is being deleted.
     fn stop_deleted(&self, ipam: &mut Ipam<impl Bare>) -> Vec<IpAddr> {
-        let released =
-            run_in_place(ipam.release_with_machine(&self.attachment, &self.host, at(self.seconds)));
+        let released = run_in_place(ipam.delete(
+            &Deletion { vm: MachineFate::Deleted, ..Deletion::of(&self.attachment) },
+            &self.host,
+            at(self.seconds),
+        ));
         sound(ipam);
         released.expect("a DEL").addresses
     }

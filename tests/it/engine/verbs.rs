@@ -36,13 +36,7 @@ fn ask_shared<D: Datastore>(
     handle: &HandleId,
     most: u32,
 ) -> Result<Assigned, Error> {
-    let owner = Owner {
-        attachment: ask.attachment.clone(),
-        node: ask.host.name.clone(),
-        boot: ask.host.boot.clone(),
-        netns: None,
-        pod: None,
-    };
+    let owner = Owner { attachment: ask.attachment.clone(), host: ask.host.clone(), netns: None, pod: None };
     let request = Assign {
         host: &ask.host,
         owner: &owner,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use host_affine::datastore::memory::Memory;
-use host_affine::ipam::{Finding, Ipam, audit};
+use host_affine::ipam::{Deletion, Finding, Ipam, MachineFate, audit};
 
 use super::super::choices::Choices;
 use super::super::schedule::{Client, Run, run, run_alone};
@@ -34,7 +34,13 @@ fn client(sim: Sim, act: &Act) -> Client<'_> {
                 ipam.release(&pod.attachment, &pod.host, super::at(1)).await.expect("a DEL");
             }
             Act::DelDeleted(pod) => {
-                ipam.release_with_machine(&pod.attachment, &pod.host, super::at(1)).await.expect("a DEL");
+                ipam.delete(
+                    &Deletion { vm: MachineFate::Deleted, ..Deletion::of(&pod.attachment) },
+                    &pod.host,
+                    super::at(1),
+                )
+                .await
+                .expect("a DEL");
             }
         }
     })

@@ -126,11 +126,14 @@ fn what_a_machines_pod_holds_is_what_check_finds() {
     target.start(&mut ipam);
     address.sort_unstable();
     for pod in [&source, &target] {
-        let held = run_in_place(ipam.held(&pod.attachment)).expect("looked");
+        let held = run_in_place(ipam.held(&pod.attachment, &pod.host)).expect("looked");
         assert_eq!(held.addresses, address);
     }
     let stranger = Launcher::source("a", "x");
-    assert_eq!(run_in_place(ipam.held(&stranger.attachment)).expect("looked").addresses, NONE);
+    assert_eq!(
+        run_in_place(ipam.held(&stranger.attachment, &stranger.host)).expect("looked").addresses,
+        NONE
+    );
 }
 
 #[test]

@@ -27,8 +27,10 @@ impl<D: Subject> Machine<D> {
     pub(super) fn del_handle(&mut self, attached: Attached) {
         let handle = attached.name().handle().expect("a handle");
         let leases = &self.reference.leases;
-        let meant =
-            leases.iter().filter(|(_, lease)| lease.attachment.handle().ok().as_ref() == Some(&handle));
+        let is_meant = |lease: &Lease| {
+            lease.attachment.handle().ok().as_ref() == Some(&handle) && lease.node == attached.host()
+        };
+        let meant = leases.iter().filter(|(_, lease)| is_meant(lease));
         let expected: BTreeSet<_> = meant.map(|(address, _)| *address).collect();
         let host = self.host(attached.host());
         let released = finish(self.ipam.release_handle(&handle, &host, self.reference.now));
@@ -47,8 +49,7 @@ impl<D: Subject> Machine<D> {
             attachment.network == network
                 && !valid.contains(&(attachment.container_id.clone(), attachment.ifname.clone()))
         };
-        // Of other machines nobody here knows whether they are alive.
-        let is_near = |lease: &Lease| self.reference.store.one_machine || lease.node == HOSTS[0];
+        let is_near = |lease: &Lease| lease.node == HOSTS[0];
         let leases = self.reference.leases.iter();
         let leases = leases.filter(|(_, lease)| is_near(lease) && is_gone(&lease.attachment));
         let expected: BTreeSet<_> = leases.map(|(address, _)| *address).collect();

@@ -127,7 +127,7 @@ impl<D: Subject> Machine<D> {
     fn new(store: D) -> Self {
         let mut reference = Reference::default();
         (reference.cap, reference.auto_allocate) = (20, true);
-        reference.store = Traits { one_machine: store.is_one_machine(), atomic: store.is_atomic() };
+        reference.store = Traits { one_kernel: store.is_one_kernel(), atomic: store.is_atomic() };
         reference.now = Timestamp::from_nanos(START);
         for host in HOSTS {
             reference.boots.insert(host.into(), "boot-0".into());
@@ -145,7 +145,16 @@ impl<D: Subject> Machine<D> {
     }
 
     fn host(&self, host: &str) -> Host {
-        Host { name: name(host), boot: self.reference.boots.get(host).cloned() }
+        Host { boot: self.reference.boots.get(host).cloned(), ..Host::named(name(host)) }
+    }
+
+    /// A host boots again; on a store of one kernel all of them do, since they run on it.
+    fn boot(&mut self, host: &str) {
+        let one_kernel = self.reference.store.one_kernel;
+        let boot = format!("boot-{}", self.steps);
+        for other in HOSTS.into_iter().filter(|other| one_kernel || *other == host) {
+            self.reference.boots.insert(other.into(), boot.clone());
+        }
     }
 
     fn step(&mut self, operation: &Operation) {
@@ -161,9 +170,7 @@ impl<D: Subject> Machine<D> {
             Operation::PutPool { which, disabled, zone } => self.put_pool(*which, *disabled, *zone),
             Operation::Reserve { which, on } => self.reserve(*which, *on),
             Operation::Label { host, zone } => self.label(HOSTS[*host], ZONES[*zone]),
-            Operation::Boot { host } => {
-                self.reference.boots.insert(HOSTS[*host].into(), format!("boot-{}", self.steps));
-            }
+            Operation::Boot { host } => self.boot(HOSTS[*host]),
             Operation::Free { address, read } => self.free(address_at(*address), *read),
             Operation::GiveUp { host, empty_only } => self.give_up(HOSTS[*host], *empty_only),
             Operation::GiveUpBlock { address, empty_only } => self.give_up_block(*address, *empty_only),

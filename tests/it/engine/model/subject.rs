@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use host_affine::datastore::file::{Access, FileStore, IfAbsent};
 use host_affine::datastore::memory::Memory;
-use host_affine::datastore::{Answer, Batch, Commit, Datastore, Error, Want};
+use host_affine::datastore::{Answer, Batch, Commit, Datastore, Error, Isolation, Want};
 
 use super::super::choices::Choices;
 use super::super::sim::{Kind, Sim, World};
@@ -79,11 +79,11 @@ impl Datastore for Files {
         self.store().make_durable().await
     }
 
-    fn is_atomic(&self) -> bool {
-        true
+    fn isolation(&self) -> Isolation {
+        Isolation::Exclusive
     }
 
-    fn is_one_machine(&self) -> bool {
+    fn is_one_kernel(&self) -> bool {
         true
     }
 }
@@ -140,12 +140,12 @@ impl Datastore for Shared {
         self.sim.commit(batch).await
     }
 
-    fn is_atomic(&self) -> bool {
-        self.sim.is_atomic()
+    fn isolation(&self) -> Isolation {
+        self.sim.isolation()
     }
 
-    fn is_one_machine(&self) -> bool {
-        self.sim.is_one_machine()
+    fn is_one_kernel(&self) -> bool {
+        self.sim.is_one_kernel()
     }
 }
 

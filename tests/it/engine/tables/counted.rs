@@ -5,7 +5,7 @@ use std::io;
 
 use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{
-    Answer, Batch, Commit, Datastore, Error as StoreError, Verb, Want, run_in_place,
+    Answer, Batch, Commit, Datastore, Error as StoreError, Isolation, Verb, Want, run_in_place,
 };
 use host_affine::ipam::{Assignment, Error, Force, Ipam, ValidAttachments};
 use host_affine::net::Family;
@@ -78,11 +78,11 @@ impl Datastore for Counted {
         self.inner.commit(batch).await
     }
 
-    fn is_atomic(&self) -> bool {
-        true
+    fn isolation(&self) -> Isolation {
+        if self.many_machines { Isolation::Atomic } else { Isolation::Exclusive }
     }
 
-    fn is_one_machine(&self) -> bool {
+    fn is_one_kernel(&self) -> bool {
         !self.many_machines
     }
 }
@@ -152,7 +152,7 @@ fn costs_of_all(family: Family, range: &str, block: u8) -> Vec<(&'static str, Co
     costs.push(("a refusal without a block", cost_of_refusal(&mut ipam, &ask("nobody", "refused"))));
 
     costs.push(("counting", cost(&mut ipam, |ipam| drop(run_in_place(ipam.usage(at(0))).expect("counts")))));
-    let held = run_in_place(ipam.held(&ask("n", "x").attachment)).expect("held").addresses[0];
+    let held = run_in_place(ipam.held(&ask("n", "x").attachment, &host("n"))).expect("held").addresses[0];
     let meant = Assignment { address: held, sequence: None, handle: None };
     let by_address = cost(&mut ipam, |ipam| {
         let freed = run_in_place(ipam.release_address(&meant, at(0), |_| Ok::<_, std::fmt::Error>(())));

@@ -284,8 +284,7 @@ fn what_host_local_gave_is_not_given_again() {
     for number in 0..158 {
         let owner = Owner {
             attachment: container(&format!("new-{number}")),
-            node: asking.name.clone(),
-            boot: None,
+            host: asking.clone(),
             netns: None,
             pod: None,
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use host_affine::api::calico::IpamHandle;
 use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{
-    Answer, Batch, Commit, Datastore, Error as StoreError, Key, Object, Want, run_in_place,
+    Answer, Batch, Commit, Datastore, Error as StoreError, Isolation, Key, Object, Want, run_in_place,
 };
 use host_affine::ipam::Ipam;
 use host_affine::net::Family;
@@ -171,10 +171,10 @@ fn a_del_frees_its_own_interface_and_network_only() {
     assert_eq!(net.del("a", "x"), [first]);
     let released = run_in_place(same_handle.end(&mut net.ipam)).expect("released").addresses;
     assert_eq!(released.iter().map(ToString::to_string).collect::<Vec<_>>(), fourth);
-    let held = run_in_place(net.ipam.held(&other.attachment)).expect("held").addresses;
+    let held = run_in_place(net.ipam.held(&other.attachment, &other.host)).expect("held").addresses;
     assert_eq!(held.iter().map(ToString::to_string).collect::<Vec<_>>(), third);
     let held =
-        run_in_place(net.ipam.held(&Ask::new("a", "x").on("eth1").attachment)).expect("held").addresses;
+        run_in_place(net.ipam.held(&Ask::new("a", "x").on("eth1").attachment, &host("a"))).expect("held").addresses;
     assert_eq!(held.iter().map(ToString::to_string).collect::<Vec<_>>(), second);
 }
 
@@ -251,11 +251,11 @@ impl Datastore for OfMany {
         self.0.commit(batch)
     }
 
-    fn is_atomic(&self) -> bool {
-        self.0.is_atomic()
+    fn isolation(&self) -> Isolation {
+        Isolation::Atomic
     }
 
-    fn is_one_machine(&self) -> bool {
+    fn is_one_kernel(&self) -> bool {
         false
     }
 }
