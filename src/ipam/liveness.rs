@@ -8,7 +8,7 @@
 //! | a second machine uses this node name | unknown |
 //! | the path cannot be looked at: no permission, I/O error, no namespace there, another PID namespace | unknown |
 //! | the directory is not the one of the ADD: another mount namespace, or a directory created again | unknown |
-//! | nothing is at the path, or another namespace is | dead |
+//! | the ADD saw a namespace at the path; now there is nothing, or another namespace | dead |
 //! | the process of a `/proc` path is gone, or started at another time in the same PID namespace | dead |
 //! | the boot of the attachment is over | dead |
 //!
@@ -323,6 +323,10 @@ impl Judge<'_> {
             Probe::Absent => None,
             Probe::Unknown(why) => return Place::Unseen(format!("{shown} cannot be looked at: {why}")),
         };
+        // What no ADD saw cannot be gone.
+        if noted.netns_id.is_none() {
+            return Place::NotNoted;
+        }
         if let Some(pid) = process_of(path) {
             return self.process(noted, pid);
         }

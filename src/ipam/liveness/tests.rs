@@ -139,8 +139,9 @@ fn missing_namespace_is_dead_in_its_directory_only() {
         let system = System { directories: [("/run/netns".into(), other)].into(), ..System::default() };
         both(&system, &notes(), &Unknown);
     }
-    let less = with(notes(), &[("netns-dir", "")]);
-    both(&System::with_directory(), &less, &Unknown);
+    for less in ["netns-dir", "netns-id"] {
+        both(&System::with_directory(), &with(notes(), &[(less, "")]), &Unknown);
+    }
 }
 
 #[test]
