@@ -163,7 +163,7 @@ fn command_lines_in_documents_are_understood() {
             let help = String::from_utf8_lossy(&help.stdout);
             for option in command.split_whitespace().filter(|word| word.starts_with('-')) {
                 let option = option.split('=').next().unwrap_or_default();
-                assert!(help.contains(option), "{name}: `{line}`: {option} is not in its help");
+                assert!(has_option(&help, option), "{name}: `{line}`: {option} is not in its help");
             }
         }
     }
@@ -223,6 +223,11 @@ fn documents_list_the_error_codes_that_there_are() {
     assert_eq!(own(codes_in_table(&read("docs/errors.md"))), there);
 }
 
+/// Whether a help text lists an option, as a whole word.
+fn has_option(help: &str, option: &str) -> bool {
+    help.split(|c: char| !c.is_alphanumeric() && c != '-').any(|word| word == option)
+}
+
 fn scripts_of(text: &str) -> BTreeSet<String> {
     let name = |text: &str| {
         let end = text.find(|c: char| !c.is_alphanumeric() && !"_-.".contains(c)).unwrap_or(text.len());
@@ -276,6 +281,13 @@ mod tests {
         assert_eq!(within_tree("docs/a.md", "b.md").as_deref(), Some("docs/b.md"));
         assert_eq!(within_tree("docs/a.md", "../../b.md"), None);
         assert_eq!(within_tree("README.md", "/etc/b.md"), None);
+    }
+
+    #[test]
+    fn an_option_is_a_whole_word() {
+        let help = "  -o, --output <FORMAT>\n      --dry-run[=<WORD>]  Check";
+        assert!(["-o", "--output", "--dry-run"].iter().all(|option| has_option(help, option)));
+        assert!(["--dry", "-d", "--out"].iter().all(|option| !has_option(help, option)));
     }
 
     #[test]

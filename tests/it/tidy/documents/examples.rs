@@ -142,7 +142,7 @@ impl Page {
     /// A network configuration is accepted by an ADD on a store of its own.
     fn try_network(&mut self, network: &Value) {
         let store = tempfile::tempdir().expect("a directory");
-        let output = self.cni("ADD", &self.of_plugin(network, store.path()), "");
+        let output = self.cni("ADD", &of_plugin(network, store.path()), "");
         if !output.status.success() {
             self.problem(&format!("{}: ADD: {}", network["name"], text(&output.stdout)));
         }
@@ -196,7 +196,7 @@ impl Page {
         let name = after("--network").or_else(|| after("add")).expect("a network");
         let network = self.network(name);
         let store = below(self.dir.path(), "/var/lib/cni/host-affine");
-        let plugin = self.of_plugin(&network, &store);
+        let plugin = of_plugin(&network, &store);
         self.containers += 1;
         let args = after("--ip").map(|address| format!("IP={address}")).unwrap_or_default();
         let output = self.cni("ADD", &plugin, &args);
@@ -214,18 +214,6 @@ impl Page {
             .into_iter()
             .find(|network| network["name"] == *name)
             .unwrap_or_else(|| panic!("no network {name}"))
-    }
-
-    /// What the first plugin of a network passes on, with a store and a host that the examples know.
-    fn of_plugin(&self, network: &Value, store: &Path) -> Value {
-        let mut plugin = network["plugins"][0].clone();
-        for key in ["cniVersion", "name"] {
-            plugin[key] = network[key].clone();
-        }
-        plugin["nodename"] = "node-1".into();
-        plugin["ipam"]["datastore"] = json!({ "type": "file", "path": store });
-        plugin["ipam"].as_object_mut().expect("an object").remove("dataDir");
-        plugin
     }
 
     fn cni(&self, verb: &str, conf: &Value, args: &str) -> Output {
@@ -258,6 +246,18 @@ impl Page {
             None => here,
         }
     }
+}
+
+/// What the first plugin of a network passes on, with a store and a host that the examples know.
+fn of_plugin(network: &Value, store: &Path) -> Value {
+    let mut plugin = network["plugins"][0].clone();
+    for key in ["cniVersion", "name"] {
+        plugin[key] = network[key].clone();
+    }
+    plugin["nodename"] = "node-1".into();
+    plugin["ipam"]["datastore"] = json!({ "type": "file", "path": store });
+    plugin["ipam"].as_object_mut().expect("an object").remove("dataDir");
+    plugin
 }
 
 fn below(root: &Path, path: &str) -> PathBuf {

@@ -97,12 +97,11 @@ impl Reader {
 
     fn inline_code(&mut self, code: &str) {
         self.document.code.push(code.to_owned());
-        match &mut self.heading {
-            Some(heading) => heading.push_str(code),
-            None => {
-                self.code_of_text.push(code.to_owned());
-                self.text.push_str(CODE);
-            }
+        if let Some(heading) = &mut self.heading {
+            heading.push_str(code);
+        } else {
+            self.code_of_text.push(code.to_owned());
+            self.text.push_str(CODE);
         }
     }
 
