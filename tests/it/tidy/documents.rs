@@ -141,6 +141,14 @@ fn documents_name_what_exists() {
             }
         }
     }
+    // Modules and functions, by their paths.
+    let names = tests_named(&["tests/it", "src"]);
+    let is_module = regex::Regex::new("^[a-z_]+(::[a-z_]+)+$").expect("a pattern");
+    for (name, _, document) in documents() {
+        let modules = document.code.iter().filter(|code| is_module.is_match(code));
+        let exists = |path: &&String| path.split("::").all(|part| names.contains(part));
+        missing.extend(modules.filter(|path| !exists(path)).map(|path| format!("{name}: {path}")));
+    }
     assert!(missing.is_empty(), "{missing:#?}");
     let promised = scripts_of(&read("README.md"));
     for script in ["scripts/quickstart", "scripts/test", "scripts/build", "scripts/bench"] {
@@ -223,7 +231,7 @@ fn documents_list_the_error_codes_that_there_are() {
     assert_eq!(own(codes_in_table(&read("docs/errors.md"))), there);
 }
 
-/// Whether a help text lists an option, as a whole word.
+/// True if a help text lists an option as a whole word.
 fn has_option(help: &str, option: &str) -> bool {
     help.split(|c: char| !c.is_alphanumeric() && c != '-').any(|word| word == option)
 }
@@ -244,7 +252,7 @@ fn command_lines_of(text: &str, document: &Document) -> BTreeSet<String> {
     in_blocks.chain(in_sentences).filter(|line| line.starts_with("host-affine ")).map(command).collect()
 }
 
-/// The numbers behind `Code::Name =>`.
+/// The numbers after `Code::Name =>`.
 fn codes_in_source(source: &str) -> Vec<u32> {
     let arm = |line: &str| {
         line.trim().strip_prefix("Code::")?.split_once("=> ")?.1.trim_end_matches(',').parse().ok()

@@ -35,7 +35,7 @@ const SYSTEM: [&str; 7] = [
 const MISSING_AT_FIRST: &str = "/opt/cni/bin";
 /// The etcd of the examples.
 const ETCD: &str = "127.0.0.1:2379";
-/// What `scripts/build` makes.
+/// The executable that `scripts/build` makes.
 const BUILT: &str = "target/release/host-affine";
 /// The URL of the store, unless an example names another.
 const DATASTORE: &str = "HOST_AFFINE_DATASTORE";
@@ -77,7 +77,7 @@ impl Page {
         {
             fs::create_dir_all(below(dir.path(), folder)).expect("a directory");
         }
-        std::os::unix::fs::symlink(plugin(), dir.path().join("bin/host-affine")).expect("a link");
+        std::os::unix::fs::symlink(built(), dir.path().join("bin/host-affine")).expect("a link");
         let root = dir.path().display();
         let path = format!("{root}/usr/local/bin:{root}/bin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
         let variables = [
@@ -159,7 +159,7 @@ impl Page {
         }
     }
 
-    /// Runs one command. What it prints; `None`: it is not run here.
+    /// Runs one command and returns its output. `None`: it is not run here.
     fn example(&mut self, written: &str) -> Option<String> {
         let (command, comment) = written.split_once(" # ").unwrap_or((written, ""));
         let command = command.trim();
@@ -220,7 +220,7 @@ impl Page {
         let id = format!("example-{}", self.containers);
         let netns = self.dir.path().join(format!("netns-{id}"));
         fs::write(&netns, "").expect("written");
-        let mut command = Command::new(plugin());
+        let mut command = Command::new(built());
         command
             .env_clear()
             .envs([
@@ -237,7 +237,7 @@ impl Page {
     /// A text with the places of the examples replaced by those here.
     fn here(&self, text: &str) -> String {
         let root = self.dir.path().display();
-        let mut here = text.replace(BUILT, &plugin().display().to_string());
+        let mut here = text.replace(BUILT, &built().display().to_string());
         for folder in SYSTEM {
             here = here.replace(folder, &format!("{root}{folder}"));
         }
@@ -248,7 +248,7 @@ impl Page {
     }
 }
 
-/// What the first plugin of a network passes on, with a store and a host that the examples know.
+/// The configuration that the first plugin of a network passes on, with a store and a host that the examples know.
 fn of_plugin(network: &Value, store: &Path) -> Value {
     let mut plugin = network["plugins"][0].clone();
     for key in ["cniVersion", "name"] {
@@ -258,6 +258,11 @@ fn of_plugin(network: &Value, store: &Path) -> Value {
     plugin["ipam"]["datastore"] = json!({ "type": "file", "path": store });
     plugin["ipam"].as_object_mut().expect("an object").remove("dataDir");
     plugin
+}
+
+/// The plugin, from whatever directory it is started.
+fn built() -> PathBuf {
+    fs::canonicalize(plugin()).expect("the plugin")
 }
 
 fn below(root: &Path, path: &str) -> PathBuf {
@@ -307,7 +312,7 @@ fn end_by(output: &Output) -> End {
     }
 }
 
-/// Whether a text is as a document has it, in which `…` stands for any text within a line.
+/// True if a text is as a document has it, in which `…` stands for any text within a line.
 fn is_like(expected: &str, printed: &str) -> bool {
     let lines = |text: &str| text.lines().map(str::trim_end).map(str::to_owned).collect::<Vec<_>>();
     let (expected, printed) = (lines(expected), lines(printed));

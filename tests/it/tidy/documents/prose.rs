@@ -11,7 +11,7 @@ pub(super) fn sentences(prose: &[Prose]) -> Vec<String> {
     prose.iter().filter(counts).flat_map(|part| split(&part.text)).collect()
 }
 
-/// How many words a sentence has: what has a letter or a digit, between blanks.
+/// Number of words of a sentence: parts between blanks that have a letter or a digit.
 pub(super) fn words(sentence: &str) -> usize {
     sentence.split_whitespace().filter(|word| word.chars().any(char::is_alphanumeric)).count()
 }
