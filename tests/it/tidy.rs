@@ -1,14 +1,12 @@
-//! The tree as it must be: who knows whom, how long a file is, what may not be left in it, and that what the README
-//! names exists.
+//! The tree as it must be: who knows whom, how long a file is, what may not be left in it, and what the documents say.
 
+mod documents;
 mod rules;
 mod scan;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 /// A file longer than this, in lines, does several things.
 const LINES_MAX: usize = 700;
@@ -115,49 +113,6 @@ fn packages_come_from_crates_io_alone() {
     }
 }
 
-#[test]
-fn the_commands_and_files_that_the_readme_names_exist() {
-    let readme = read("README.md");
-    let scripts = scripts_of(&readme);
-    for promised in ["scripts/quickstart", "scripts/test", "scripts/build", "scripts/bench"] {
-        assert!(scripts.contains(promised), "the README does not name {promised}");
-    }
-    for script in scripts {
-        let meta = fs::metadata(root().join(&script)).unwrap_or_else(|error| panic!("{script}: {error}"));
-        let is_source = Path::new(&script).extension().is_some();
-        assert!(is_source || meta.permissions().mode() & 0o111 != 0, "{script} cannot be run");
-    }
-    for link in links_of(&readme) {
-        assert!(root().join(&link).exists(), "the README leads to {link}, which does not exist");
-    }
-}
-
-#[test]
-fn the_command_lines_in_the_readme_are_understood() {
-    let lines = command_lines_of(&read("README.md"));
-    assert!(lines.len() > 3, "{lines:?}");
-    for line in lines {
-        // Help is printed instead of anything done, for a verb that there is and options that it has.
-        let words = line.split_whitespace().skip(1).take_while(|word| !word.starts_with('-'));
-        let plugin = Command::new(env!("CARGO_BIN_EXE_host-affine")).args(words).arg("--help").output();
-        let help = plugin.expect("the plugin runs");
-        assert!(help.status.success(), "`{line}`: {}", String::from_utf8_lossy(&help.stderr));
-        let help = String::from_utf8_lossy(&help.stdout);
-        for option in line.split_whitespace().filter(|word| word.starts_with('-')) {
-            let option = option.split('=').next().unwrap_or_default();
-            assert!(help.contains(option), "`{line}`: {option} is not in its help");
-        }
-    }
-}
-
-#[test]
-fn the_readme_lists_the_error_codes_that_there_are() {
-    let own = |codes: Vec<u32>| codes.into_iter().filter(|&code| code >= 100).collect::<BTreeSet<_>>();
-    let there = own(codes_in_source(&read("src/cni/failure.rs")));
-    assert!(there.len() > 5, "the codes were not found: {there:?}");
-    assert_eq!(own(codes_in_table(&read("README.md"))), there);
-}
-
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -251,46 +206,6 @@ fn names_place(text: &str, place: &str) -> bool {
     })
 }
 
-fn scripts_of(readme: &str) -> BTreeSet<String> {
-    let name = |text: &str| {
-        let end = text.find(|c: char| !c.is_alphanumeric() && !"_-.".contains(c)).unwrap_or(text.len());
-        format!("scripts/{}", text.split_at(end).0.trim_end_matches('.'))
-    };
-    readme.split("scripts/").skip(1).map(name).collect()
-}
-
-/// Where the links lead that stay in the tree.
-fn links_of(readme: &str) -> Vec<String> {
-    let targets = readme.split("](").skip(1).filter_map(|text| text.split_once(')'));
-    let paths = targets.map(|(target, _)| target.split('#').next().unwrap_or_default());
-    paths.filter(|path| !path.is_empty() && !path.contains("://")).map(str::to_owned).collect()
-}
-
-/// The calls of the command line, in blocks of commands and in sentences.
-fn command_lines_of(readme: &str) -> BTreeSet<String> {
-    let in_blocks = readme.lines().filter(|line| line.starts_with("host-affine "));
-    let in_sentences =
-        readme.split('`').filter(|text| text.starts_with("host-affine ") && !text.contains('\n'));
-    let command = |line: &str| line.split(" #").next().unwrap_or_default().trim().to_owned();
-    in_blocks.chain(in_sentences).map(command).collect()
-}
-
-/// The numbers behind `Code::Name =>`.
-fn codes_in_source(source: &str) -> Vec<u32> {
-    let arm = |line: &str| {
-        line.trim().strip_prefix("Code::")?.split_once("=> ")?.1.trim_end_matches(',').parse().ok()
-    };
-    source.lines().filter_map(arm).collect()
-}
-
-/// The numbers in the first column of the table of error codes.
-fn codes_in_table(readme: &str) -> Vec<u32> {
-    let chapter =
-        readme.split("\n## ").find(|chapter| chapter.starts_with("Error codes")).unwrap_or_default();
-    let row = |line: &str| line.strip_prefix("| ")?.split_once(' ')?.0.parse().ok();
-    chapter.lines().filter_map(row).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -304,23 +219,6 @@ mod tests {
         for text in ["/yard/trees", "/back/yard/tree", "example.org/yard/tree", "/yard", "/yard/tree-2"] {
             assert!(!names_place(text, "/yard/tree"), "{text}");
         }
-    }
-
-    #[test]
-    fn scripts_links_and_codes_are_found_in_a_readme() {
-        let readme = "Run `scripts/test`, or scripts/build. [a](src/lib.rs#x) [b](https://c/d) [e](#f)\n\
-                      | 7 | of another table |\n\n## Error codes\n\n| code | meaning |\n| 101 | no address |\n\n## More\n\n\
-                      | 8 |\n";
-        assert_eq!(scripts_of(readme).into_iter().collect::<Vec<_>>(), ["scripts/build", "scripts/test"]);
-        assert_eq!(links_of(readme), ["src/lib.rs"]);
-        let commands =
-            "`host-affine get x -o y`\nhost-affine ipam show --ip=1   # who\n`host-affine` is a plugin";
-        assert_eq!(
-            command_lines_of(commands).into_iter().collect::<Vec<_>>(),
-            ["host-affine get x -o y", "host-affine ipam show --ip=1"]
-        );
-        assert_eq!(codes_in_table(readme), [101]);
-        assert_eq!(codes_in_source("    Code::Store => 100,\n    Code::Store\n  /// 100: a store"), [100]);
     }
 
     #[test]
