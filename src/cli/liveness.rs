@@ -111,8 +111,10 @@ impl Witness {
                 inventory.addresses.len()
             ),
             Witness::Host(Some(this)) => {
-                let others = if this.one_kernel { "the attachments that it sees" } else { "its own" };
-                format!("no inventory: host `{}` judges {others}, and no others", this.host.name)
+                format!(
+                    "no inventory: host `{}` judges the attachments that it sees, and no others",
+                    this.host.name
+                )
             }
             Witness::Host(None) => "no inventory, and this host does not know its name".to_owned(),
         }

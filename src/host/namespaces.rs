@@ -60,6 +60,9 @@ impl Namespaces for ThisHost {
 #[must_use]
 pub fn netns(path: &str) -> Netns {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
+    let Some(id) = file_id(&absolute) else {
+        return Netns { path: absolute.display().to_string(), ..Netns::default() };
+    };
     let process = process_of(&absolute).and_then(|pid| match ThisHost.process(pid) {
         Probe::Found(process) => Some(process),
         Probe::Absent | Probe::Unknown(_) => None,
@@ -69,7 +72,7 @@ pub fn netns(path: &str) -> Netns {
             Probe::Found(id) => Some(id),
             Probe::Absent | Probe::Unknown(_) => None,
         });
-    Netns { id: file_id(&absolute), directory, process, path: absolute.display().to_string() }
+    Netns { id: Some(id), directory, process, path: absolute.display().to_string() }
 }
 
 /// Device and inode of a file, if it can be looked at.

@@ -127,10 +127,12 @@ fn handle_of(block: usize, place: usize) -> String {
 
 fn block_of(cidr: Cidr, owner: &Affinity, host: &str, number: usize, held: usize) -> Block {
     let now = Timestamp::from_nanos(1_787_000_000_000_000_000);
+    // Of an earlier boot all would be dead.
+    let boot = host_affine::host::boot_id().unwrap_or_default();
     let mut block = Block::new(cidr, Some(owner.clone()), now, 0);
     for place in 0..held {
         let ordinal = block.next_free(&AddrSet::new()).expect("a block has room");
-        block.assign(ordinal, &attribute(&handle_of(number, place), host, number, place));
+        block.assign(ordinal, &attribute(&handle_of(number, place), host, &boot, number, place));
     }
     block
 }
@@ -155,7 +157,7 @@ fn commit(store: &mut FileStore, batch: Batch) {
 }
 
 /// What an ADD notes of a pod.
-fn attribute(id: &str, host: &str, block: usize, place: usize) -> Attribute {
+fn attribute(id: &str, host: &str, boot: &str, block: usize, place: usize) -> Attribute {
     let noted = [
         ("namespace", format!("team-{}", block % 100)),
         ("pod", format!("service-{block}-{place}")),
@@ -164,7 +166,11 @@ fn attribute(id: &str, host: &str, block: usize, place: usize) -> Attribute {
         ("network", "pods".to_owned()),
         ("ifname", "eth0".to_owned()),
         ("netns", format!("/var/run/netns/cni-{block:08x}-{place:04x}")),
-        ("boot", "0f0e0d0c-0b0a-4908-8706-050403020100".to_owned()),
+        ("boot", boot.to_owned()),
+        ("booted", "1787380000".to_owned()),
+        ("host-netns", "4:4026531833".to_owned()),
+        ("netns-id", format!("4:{}", 4_026_532_000_u64 + place as u64)),
+        ("netns-dir", "107374182400:1302529:1787380000990997306".to_owned()),
     ];
     let owner = noted.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
     Attribute::new(&AttributeFields {

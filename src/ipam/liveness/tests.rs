@@ -162,11 +162,8 @@ fn process_that_is_gone_is_death_in_its_pid_namespace() {
         let process = process.to_string();
         with(notes(), &[("netns", "/proc/9/ns/net"), ("netns-dir", ""), ("netns-process", &process)])
     };
-    let system = |pids, process| System {
-        pids,
-        processes: [(9, process)].into_iter().collect(),
-        ..System::default()
-    };
+    let system =
+        |pids, process| System { pids, processes: [(9, process)].into_iter().collect(), ..System::default() };
     let lives = Probe::Found(START);
     let reused = Probe::Found(ProcessId { start: 4712, ..START });
     both(&system(Some(PIDS), Probe::Absent), &of_process(START), &Dead);

@@ -131,19 +131,22 @@ fn without_an_inventory_only_what_this_host_knows_is_judged() {
     let conf = store.file("net.conf", &network);
     let other = store.network("n2", &json!([]));
     let netns = |name: &str| store.dir().join("netns").join(name).display().to_string();
-    std::fs::create_dir_all(netns("a")).expect("a directory");
+    for id in ["a", "b"] {
+        std::fs::create_dir_all(netns(id)).expect("a directory");
+    }
     for (id, network) in [("a", &network), ("b", &network), ("c", &other)] {
         assert!(store.call_in("ADD", id, network, &netns(id)).status.success());
     }
+    std::fs::remove_dir(netns("b")).expect("removed");
     let mut command = super::support::program();
     let checked = store
         .ran(super::support::feed(command.args(["--conf", &conf, "ipam", "check", "--show-all-ips"]), ""));
     checked.exits(1);
     for line in [
-        "Who is alive: no inventory: host `n1` is asked about its own, and others are not judged\n",
+        "Who is alive: no inventory: host `n1` judges the attachments that it sees, and no others\n",
         "10.63.1.0 in use, alive (its network namespace DIR/netns/a exists); handle net.a",
         "10.63.1.1 leaked: its network namespace DIR/netns/b is gone; handle net.b",
-        "10.63.1.2 in use, not known to be alive; handle net.c",
+        "10.63.1.2 in use, not known to be alive (nothing noted proves it dead); handle net.c",
         "found 1 problems.\n",
     ] {
         assert!(checked.out.contains(line), "{line}: {checked:?}");

@@ -141,6 +141,8 @@ IP 10.88.0.1 is in use
 Handle ID: net.b
 Active Owner Attributes:
   boot: BOOT
+  booted: BEGINNING
+  host-netns: IDENTITY
   ifname: eth0
   namespace: prod
   netns: /var/run/netns/none

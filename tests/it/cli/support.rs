@@ -146,6 +146,10 @@ impl Store {
             (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)? \+0000 UTC", "TIME"),
             (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "TIME"),
             (r"boot: \S+", "boot: BOOT"),
+            (r"booted: \d+", "booted: BEGINNING"),
+            (r"(host-netns|netns-id|netns-dir): [\d:]+", "$1: IDENTITY"),
+            (r#""booted": "\d+""#, r#""booted": "BEGINNING""#),
+            (r#""(host-netns|netns-id|netns-dir)": "[\d:]+""#, r#""$1": "IDENTITY""#),
             (r#""boot": "[^"]+""#, r#""boot": "BOOT""#),
             (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "UUID"),
             // Ages in tables: tests take less than two minutes.

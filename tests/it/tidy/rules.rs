@@ -8,7 +8,7 @@ use super::scan::{Use, tokens, uses};
 const MAY_USE: [(&str, &[&str]); 16] = [
     ("net", &[]),
     ("clock", &[]),
-    ("host", &[]),
+    ("host", &["ipam", "api", "clock"]),
     ("logging", &["clock"]),
     ("netlink", &["net"]),
     ("workload", &["ipam"]),

@@ -165,7 +165,10 @@ fn costs_of_all(family: Family, range: &str, block: u8) -> Vec<(&'static str, Co
     costs.push(("a host that is gone", given_up));
     let collected = cost(&mut ipam, |ipam| {
         let none = ValidAttachments::default();
-        run_in_place(ipam.collect("net", &none, &host("n"), at(0))).expect("a GC");
+        let others = (0..20).map(|other| format!("other-{other}"));
+        for name in others.chain(["n".to_owned(), "limited".to_owned()]) {
+            run_in_place(ipam.collect("net", &none, &host(&name), at(0))).expect("a GC");
+        }
     });
     costs.push(("everything freed", collected));
     let removed = cost(&mut ipam, |ipam| {

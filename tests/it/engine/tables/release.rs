@@ -173,8 +173,9 @@ fn a_del_frees_its_own_interface_and_network_only() {
     assert_eq!(released.iter().map(ToString::to_string).collect::<Vec<_>>(), fourth);
     let held = run_in_place(net.ipam.held(&other.attachment, &other.host)).expect("held").addresses;
     assert_eq!(held.iter().map(ToString::to_string).collect::<Vec<_>>(), third);
-    let held =
-        run_in_place(net.ipam.held(&Ask::new("a", "x").on("eth1").attachment, &host("a"))).expect("held").addresses;
+    let held = run_in_place(net.ipam.held(&Ask::new("a", "x").on("eth1").attachment, &host("a")))
+        .expect("held")
+        .addresses;
     assert_eq!(held.iter().map(ToString::to_string).collect::<Vec<_>>(), second);
 }
 
