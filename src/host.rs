@@ -26,7 +26,12 @@ pub fn boot_id() -> Option<String> {
 /// This host under a name, with the facts that prove death or life: its boot, and the network namespace of this process.
 #[must_use]
 pub fn this_host(name: HostName) -> Host {
-    Host { name, boot: boot_id(), booted: booted(), netns: namespaces::file_id(Path::new(OWN_NETNS)) }
+    Host {
+        boot: boot_id(),
+        booted: booted(),
+        netns: namespaces::file_id(Path::new(OWN_NETNS)),
+        ..Host::named(name)
+    }
 }
 
 /// The beginning of the present boot, reckoned from the clocks, which costs no system call.

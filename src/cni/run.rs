@@ -366,7 +366,8 @@ fn this_host(node: &NodeConf) -> Result<Host, Failure> {
 
 /// This host where its name decides nothing that could be wrong: what is released is found by the attachment.
 fn some_host(node: &NodeConf) -> Host {
-    let unknown = || host::this_host(HostName::new("localhost").expect("a name"));
+    let unknown =
+        || Host { is_nameless: true, ..host::this_host(HostName::new("localhost").expect("a name")) };
     this_host(node).unwrap_or_else(|_| unknown())
 }
 

@@ -13,8 +13,9 @@
 //! | the boot of the attachment is over | dead |
 //!
 //! The last row also overrides *unknown* of the path: directories do not survive a reboot. A boot is over on a store of
-//! one kernel if its ID differs from the present one; an equal beginning shows a boot ID that something mounted over the
-//! kernel's own, and then the path decides. On a store that several kernels share, a boot of this node's name is over
+//! one kernel if its ID differs from the present one. The exception is another node, in another network namespace, whose
+//! boot began with the present one: a container manager mounted a boot ID of its own over the kernel's, and the path
+//! decides. On a store that several kernels share, a boot of this node's name is over
 //! only if the address was assigned before the present boot began. Later means that a second machine uses the name.
 //!
 //! Pure: [`Namespaces`] looks at the system.
@@ -183,7 +184,9 @@ impl Judge<'_> {
     #[must_use]
     pub fn whose(&self, noted: &Noted<'_>) -> Whose {
         let boot = self.boot(noted);
-        if noted.node.is_none_or(|node| node == self.host.name.as_str()) {
+        let is_by_name =
+            !self.host.is_nameless && noted.node.is_none_or(|node| node == self.host.name.as_str());
+        if is_by_name || self.host.is_nameless && self.is_this_very_boot(noted) {
             return if boot == Boot::SecondMachine { Whose::SecondMachine } else { Whose::Ours };
         }
         if self.is_this_very_boot(noted) {
@@ -297,7 +300,10 @@ impl Judge<'_> {
             let same = began.is_some_and(|(then, now)| {
                 now.since(then) < SAME_BEGINNING && then.since(now) < SAME_BEGINNING
             });
-            return if same { Boot::Covered } else { Boot::Over };
+            let is_elsewhere = noted.node.is_some_and(|node| node != self.host.name.as_str())
+                && noted.host_netns.is_some()
+                && noted.host_netns != self.host.netns;
+            return if same && is_elsewhere { Boot::Covered } else { Boot::Over };
         }
         // Several kernels: only an address of before this boot can be of an earlier one of this machine.
         let made = noted.made.into_iter().chain(noted.booted).max();

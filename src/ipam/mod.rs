@@ -104,13 +104,15 @@ pub struct Host {
     pub booted: Option<Timestamp>,
     /// The network namespace in which the call runs.
     pub netns: Option<FileId>,
+    /// Is the name only a stand-in, because nothing tells it? Then boot and network namespace say whose something is.
+    pub is_nameless: bool,
 }
 
 impl Host {
     /// A host of which nothing is known but its name.
     #[must_use]
     pub const fn named(name: HostName) -> Self {
-        Self { name, boot: None, booted: None, netns: None }
+        Self { name, boot: None, booted: None, netns: None, is_nameless: false }
     }
 }
 

@@ -189,11 +189,15 @@ fn ended_boot_is_death_without_a_namespace() {
 #[test]
 fn covered_boot_id_does_not_end_a_boot() {
     // A container manager mounts a boot ID of its own over the kernel's.
-    let covered = with(notes(), &[("boot", "covered")]);
+    let covered = with(notes(), &[("boot", "covered"), ("node", "n2"), ("host-netns", "4:1")]);
     assert_eq!(verdict(true, &System::default(), &covered), Unknown);
     assert_eq!(verdict(true, &System::with_directory(), &covered), Dead);
     let system = System::with_directory().file("/run/netns/x", ID, true);
     assert_eq!(verdict(true, &system, &covered), Alive);
+    // In this network namespace, or under this name, it was this host.
+    for own in [("host-netns", OTHER_ID.to_string()), ("node", "n1".to_owned())] {
+        assert_eq!(verdict(true, &System::default(), &with(covered.clone(), &[(own.0, &own.1)])), Dead);
+    }
 }
 
 #[test]
@@ -235,6 +239,18 @@ fn node_name_says_whose_an_attachment_is() {
     assert_eq!(whose(false, &other_boot), Whose::OtherHost);
     assert_eq!(verdict(false, &System::with_directory(), &kind_style), Unknown);
     assert_eq!(verdict(false, &System::with_directory(), &renamed), Dead);
+}
+
+#[test]
+fn nameless_host_goes_by_boot_and_namespace() {
+    let host = Host { is_nameless: true, ..host() };
+    for one_kernel in [true, false] {
+        let judge = Judge { host: &host, one_kernel, namespaces: &Blind };
+        let whose = |notes: &BTreeMap<String, String>| judge.whose(&Noted::of(notes));
+        assert_eq!(whose(&with(notes(), &[("node", "n7")])), Whose::Ours);
+        assert_eq!(whose(&with(notes(), &[("host-netns", "4:1")])), Whose::OtherHost);
+        assert_eq!(whose(&BTreeMap::new()), Whose::OtherHost);
+    }
 }
 
 #[test]

@@ -16,16 +16,17 @@ fn gc(conf: &str, options: &[&str]) -> Answer {
     Call::typed(&[&["--conf", conf, "ipam", "gc", "--yes"], options].concat(), "").run()
 }
 
-/// A container whose namespace is at a path of the test's own.
-fn add_at(field: &Field, network: &Network, id: &str, exists: bool) -> (String, String) {
+/// A container whose namespace is at a path of the test's own, and goes after the ADD unless it `stays`.
+fn add_at(field: &Field, network: &Network, id: &str, stays: bool) -> (String, String) {
     let path = field.lab.path().join("netns").join(id);
     fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
-    if exists {
-        fs::write(&path, "").expect("a file");
+    fs::write(&path, "").expect("a file");
+    let text = path.display().to_string();
+    let given = network.call("ADD", id).variable("CNI_NETNS", text.clone()).run().address();
+    if !stays {
+        fs::remove_file(&path).expect("removed");
     }
-    let path = path.display().to_string();
-    let given = network.call("ADD", id).variable("CNI_NETNS", path.clone()).run().address();
-    (given.to_string(), path)
+    (given.to_string(), text)
 }
 
 /// A call in an earlier boot of this host.
@@ -82,8 +83,6 @@ fn what_an_earlier_boot_left_is_collected_and_what_this_one_has_is_not() {
 fn what_other_hosts_runtimes_and_people_have_is_never_collected() {
     let field = Field::new();
     field.pool("p1", "10.70.10.0/28", 28);
-    let other = field.on("n2");
-    add_at(&field, &other, "of-n2", false);
     // A second runtime of this host, whose namespaces lie elsewhere: they exist, or cannot be seen from here.
     add_at(&field, &field.on("n1").with_top("name", "podman"), "podman", true);
     for (id, netns) in [("by-pid", "/proc/4194304/ns/net"), ("unseen", "/run/nowhere-of-a-test/netns/unseen")]
@@ -91,9 +90,17 @@ fn what_other_hosts_runtimes_and_people_have_is_never_collected() {
         field.on("n1").call("ADD", id).variable("CNI_NETNS", netns).run().succeeded();
     }
     exits(gc(&conf(&field, "n1"), &[]), 0);
-    assert_eq!(field.count().0, 4, "doubt means keep");
-    shows(&exits(gc(&conf(&field, "n2"), &[]), 0), &["Released 1 address."]);
-    assert_eq!(field.count().0, 3);
+    assert_eq!(field.count().0, 3, "doubt means keep");
+}
+
+#[test]
+fn gc_of_a_renamed_host_frees_what_is_dead() {
+    let field = Field::new();
+    field.pool("p1", "10.70.12.0/28", 28);
+    add_at(&field, &field.on("before"), "dead", false);
+    add_at(&field, &field.on("before"), "alive", true);
+    shows(&exits(gc(&conf(&field, "after"), &[]), 0), &["Released 1 address."]);
+    assert_eq!(field.view().of_container("alive").len(), 1);
 }
 
 #[test]
