@@ -124,6 +124,11 @@ pub(super) enum Error {
     /// Whoever was asked did not say yes.
     #[error("nothing was done")]
     NotConfirmed,
+    /// A repair would drop commits that were answered, and nobody could be asked. Nothing was done.
+    #[error(
+        "the journal can be repaired only without some commits that may have been answered; nothing was done"
+    )]
+    WouldLose(Vec<String>),
     /// The options contradict each other.
     #[error("{0}")]
     Options(crate::api::validate::Problem),
@@ -209,6 +214,7 @@ impl Error {
             Error::Carve { error, .. } => error.details(),
             Error::Manifest(faults) if faults.len() > 1 => faults.iter().map(ToString::to_string).collect(),
             Error::UnknownField { known, .. } => vec![format!("known: {known}")],
+            Error::WouldLose(commits) => commits.iter().map(|commit| format!("lost: {commit}")).collect(),
             Error::Homeless(addresses) => vec![addresses.join(", ")],
             Error::Holds { holdings, .. } if holdings.cooling > 0 => {
                 vec![format!("{} of them were released, and cool down", holdings.cooling)]
@@ -253,6 +259,10 @@ impl Error {
                     .to_owned(),
             ),
             Error::NotConfirmed => Some("answer `y`, or use `--yes`".to_owned()),
+            Error::WouldLose(_) => Some(
+                "copy the store, stop the containers that lost their address, and use `--yes`; or put a backup in an empty directory"
+                    .to_owned(),
+            ),
             Error::Split(_)
             | Error::ReadOnly(_)
             | Error::UnknownField { .. }

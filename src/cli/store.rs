@@ -22,11 +22,19 @@ impl Context<'_> {
         self.open(Access::Change, IfAbsent::None)
     }
 
-    /// Gives the journal of a store in files a header back that it lost. The answer says what was done, where it was.
+    /// Repairs the journal of a store in files where it is damaged. The answer says what was done.
     pub(super) fn salvage(&self) -> Result<Option<String>, Error> {
         match self.place()? {
             Place::File(options) => Ok(FileStore::salvage(&options)?),
             Place::Etcd(_) => Ok(None),
+        }
+    }
+
+    /// The commits that a repair of the journal would drop, a line each.
+    pub(super) fn beyond_salvage(&self) -> Result<Vec<String>, Error> {
+        match self.place()? {
+            Place::File(options) => Ok(FileStore::beyond_salvage(&options)?),
+            Place::Etcd(_) => Ok(Vec::new()),
         }
     }
 

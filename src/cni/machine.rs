@@ -3,7 +3,7 @@
 //! In this order: what the runtime was told of the machine, the pod's annotations, a cluster's API, and, where it is
 //! switched on, the pod's name. Each counts in the namespaces for which the configuration trusts it.
 
-use super::config::{KubevirtConf, Pod, Request};
+use super::config::{KubevirtConf, NAME_BYTES_MAX, Pod, Request};
 use super::failure::{Code, Failure};
 use super::json;
 use crate::datastore::MachineRole;
@@ -29,7 +29,8 @@ pub(super) fn identify(
     conf: &KubevirtConf,
     workloads: &dyn Workloads,
 ) -> Result<Option<MachineIdentity>, Failure> {
-    if let Some(machine) = told(request)?.filter(|machine| conf.arguments.covers(&machine.namespace)) {
+    let told = told(request)?.map(checked).transpose()?;
+    if let Some(machine) = told.filter(|machine| conf.arguments.covers(&machine.namespace)) {
         return Ok(Some(machine));
     }
     let Some(pod) = &request.pod else {
@@ -66,6 +67,18 @@ pub(super) fn is_deleted(request: &Request, workloads: &dyn Workloads) -> bool {
 
 fn unknown(error: &AskError) -> Failure {
     Failure::new(Code::TryAgainLater, error.to_string())
+}
+
+/// Refuses names that are too long for Kubernetes. They are identities, so they cannot be cut.
+fn checked(machine: MachineIdentity) -> Result<MachineIdentity, Failure> {
+    let uids = [&machine.vmi_uid, &machine.vm_uid, &machine.migration_uid].into_iter().flatten();
+    let longest = [&machine.namespace, &machine.name].into_iter().chain(uids).map(String::len).max();
+    match longest.filter(|len| *len > NAME_BYTES_MAX) {
+        None => Ok(machine),
+        Some(len) => Err(Failure::config(format!(
+            "a name or UID of the machine has {len} bytes; Kubernetes allows {NAME_BYTES_MAX}"
+        ))),
+    }
 }
 
 /// What `args.cni.vm`, or `CNI_ARGS`, says.
@@ -131,7 +144,7 @@ fn annotated(request: &Request, pod: &Pod) -> Option<MachineIdentity> {
     if !pod.name.starts_with(LAUNCHER) {
         return None;
     }
-    let name = request.annotations.get(DOMAIN).filter(|name| !name.is_empty())?;
+    let name = request.annotations.get(DOMAIN).filter(|name| (1..=NAME_BYTES_MAX).contains(&name.len()))?;
     let migrates = request.annotations.get(MIGRATION).is_some_and(|job| !job.is_empty());
     Some(plain(pod, name, if migrates { MachineRole::Target } else { MachineRole::Source }))
 }

@@ -417,15 +417,20 @@ fn bodies(bytes: &[u8]) -> Vec<Vec<u8>> {
     bodies
 }
 
-/// A journal with these records, each with the right number and checksum.
+/// A journal with these records, each with the right number, link and checksum.
 fn journal_of(bodies: &[Vec<u8>]) -> Vec<u8> {
-    let mut journal = header(1, 1, None);
+    let mut journal = header_of(
+        "HAJ2 0000000000000001 00000001 floor 0000000000000000 state -------- index 0000000000000000",
+    );
+    let mut previous = 0;
     for (seq, body) in (1_u64..).zip(bodies) {
-        let mut head = format!("HA01 {seq:016x} {:08x}", body.len()).into_bytes();
+        let mut head =
+            format!("HA02 {seq:016x} {:08x} {:016x} {previous:08x}", body.len(), seq - 1).into_bytes();
         let mut hasher = crc32fast::Hasher::new_with_initial(1);
         hasher.update(&head);
         hasher.update(body);
-        head.extend_from_slice(format!(" {:08x}\n", hasher.finalize()).as_bytes());
+        previous = hasher.finalize();
+        head.extend_from_slice(format!(" {previous:08x}\n").as_bytes());
         journal.extend_from_slice(&head);
         journal.extend_from_slice(body);
         journal.push(b'\n');
@@ -441,11 +446,16 @@ fn journal_after_a_cut(state: u32) -> Vec<u8> {
     journal
 }
 
+/// The header of a journal of format 1.
 fn header(first_seq: u64, generation: u32, state: Option<u32>) -> Vec<u8> {
     let (index, state) = (generation - 1, state.map_or_else(|| "-".repeat(8), |crc| format!("{crc:08x}")));
     let text =
         format!("HAJ1 {first_seq:016x} {generation:08x} floor {:016x} state {state} index {index:08x}", 0);
-    let mut header = text.into_bytes();
+    header_of(&text)
+}
+
+fn header_of(text: &str) -> Vec<u8> {
+    let mut header = text.as_bytes().to_vec();
     header.resize(119, b' ');
     let crc = crc32fast::hash(&header);
     header.extend_from_slice(format!("{crc:08x}\n").as_bytes());

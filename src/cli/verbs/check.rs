@@ -58,11 +58,11 @@ pub(in crate::cli) fn run(
     };
     let mut repaired = String::new();
     let (mut ipam, note) = if args.repair {
-        context.confirm(
-            "This makes anew what is derived: the index, lists of blocks with room, records of affinities, and the \
-             header of a journal where it is damaged.",
-            args.yes,
-        )?;
+        let lost = context.beyond_salvage()?;
+        if !lost.is_empty() && !args.yes && !context.is_terminal {
+            return Err(Error::WouldLose(lost));
+        }
+        context.confirm(&plan_of_repair(&lost), args.yes)?;
         repair(context, &mut repaired)?
     } else {
         context.open_to_read()?
@@ -137,6 +137,22 @@ fn second_machine(this: &ThisHost, boot: &str, addresses: usize) -> Problem {
 
 fn is_unowned(fact: &AddressFact) -> bool {
     fact.handle.is_none() && !fact.is_host_reserved
+}
+
+fn plan_of_repair(lost: &[String]) -> String {
+    let mut plan = "This makes anew what is derived: the index, lists of blocks with room, records of affinities, and the \
+                    header of a journal where it is damaged."
+        .to_owned();
+    if !lost.is_empty() {
+        plan.push_str(
+            " It ends the journal before a record that is damaged, although later calls were answered. Addresses of \
+             the commits that are lost may be in use, and be assigned a second time. Lost:",
+        );
+        for line in lost {
+            plan.extend(["\n  ", line]);
+        }
+    }
+    plan
 }
 
 /// Mends what can be.

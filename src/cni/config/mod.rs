@@ -34,6 +34,7 @@ pub use ipam::{Addressing, Dialect, IpamConf, Slot};
 pub use kubevirt::{KubevirtConf, Trust};
 pub use node::{NODENAME_FILE, NodeConf, node_name_from_file, parse_node_name};
 pub use pools::{PoolConf, PoolRef};
+pub(in crate::cni) use requests::NAME_BYTES_MAX;
 pub use requests::{Pod, Request};
 pub use route::Route;
 

@@ -40,6 +40,17 @@ pub struct Pod {
     pub name: String,
 }
 
+/// The longest name that Kubernetes allows, in bytes.
+pub(in crate::cni) const NAME_BYTES_MAX: usize = 253;
+
+/// A pod's name or namespace as it is noted. A longer one than Kubernetes allows is cut: every block with such an address
+/// repeats it, and a block's file has a limit.
+fn bounded(name: &str) -> String {
+    let ends = name.char_indices().map(|(start, letter)| start + letter.len_utf8());
+    let end = ends.take_while(|end| *end <= NAME_BYTES_MAX).last().unwrap_or(0);
+    name.get(..end).unwrap_or(name).to_owned()
+}
+
 /// What annotations put in place of the network's own settings.
 #[derive(Debug, Default)]
 pub(super) struct Overrides {
@@ -53,7 +64,7 @@ impl Request {
     /// Who is asking, and nothing that could be wrong.
     pub(super) fn identity(root: &Section<'_, '_>, args: Args) -> Request {
         let runtime = root.section("runtimeConfig").ok().flatten();
-        let pod = args.pod_namespace.clone().zip(args.pod_name.clone());
+        let pod = args.pod_namespace.as_deref().map(bounded).zip(args.pod_name.as_deref().map(bounded));
         let cni = root.section("args").ok().flatten();
         Request {
             addresses: Vec::new(),

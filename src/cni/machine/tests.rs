@@ -90,6 +90,8 @@ fn what_is_told_wrongly_is_refused_with_what_is_expected() {
     assert_eq!(refused(&role), "network config: `IPAM_VM_ROLE` is `guest`; expected `source` or `target`");
     let nameless = request(LAUNCHED, "", &[], Some(r#"{"namespace":"prod"}"#));
     assert_eq!(refused(&nameless), "network config: `args.cni.vm.name` is missing; it is a text");
+    let long = request(LAUNCHED, &format!("IPAM_VM_NAME={}", "a".repeat(254)), &[], None);
+    assert!(refused(&long).contains("has 254 bytes; Kubernetes allows 253"));
     let mut homeless = request(None, "IPAM_VM_NAME=a", &[], None);
     homeless.args.pod_namespace = None;
     assert!(refused(&homeless).contains("namespace is not known"));

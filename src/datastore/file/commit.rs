@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use super::change::{SmallChange, small_change, weight};
 use super::codec::{compact, encode, stamp};
-use super::header::RECORD_HEAD_BYTES;
-use super::layout::{STATE, path};
+use super::frame::RECORD_HEAD_BYTES;
+use super::layout::{STATE, block_path, path};
 use super::record::Body;
 use super::room::room_entry;
-use super::{Access, FileStore, state};
-use crate::api::HandleId;
+use super::{Access, FileStore, limits, state};
 use crate::api::calico::IpamHandle;
+use crate::api::{Affinity, HandleId};
 use crate::datastore::{BATCH_MAX, Batch, Change, Commit, Conflict, Error, Guard, Key, Object, Op, Revision};
 use crate::net::Cidr;
 
@@ -33,6 +33,7 @@ impl FileStore {
             self.make_durable_now()?;
             return Ok(Commit::Applied);
         }
+        limits::check_files(&body)?;
         self.make_space(&body, &batch)?;
         let durability = self.options.durability;
         if let Err(error) = self.journal.append(body, durability) {
@@ -148,6 +149,9 @@ impl FileStore {
             Change::Delete(_) => None,
             change => panic!("{change:?} is no change of {}", op.key),
         };
+        if let (None, Some(new)) = (&old, new) {
+            self.check_was_absent(cidr, new.affinity.as_ref(), batch)?;
+        }
         let Some(new) = new else {
             body.delete(&name, old.map_or(0, |block| block.sequence_number.saturating_add(1)));
             if let Some(owner) = old_owner {
@@ -169,6 +173,7 @@ impl FileStore {
             new.cidr,
             new.sequence_number
         );
+        Self::check_block(old.as_ref(), new)?;
         match old.and_then(|old| small_change(old, new)) {
             Some(SmallChange::Set(ordinal)) => {
                 let attribute = new.allocations[usize::from(ordinal)]
@@ -189,6 +194,21 @@ impl FileStore {
         let listed = self.is_listed(owner, cidr)?;
         list(body, &room_entry(owner, cidr), listed, has_room);
         Ok(())
+    }
+
+    /// Refuses to create a block that its host has already: its file is lost, and its addresses are in use.
+    fn check_was_absent(&self, cidr: Cidr, owner: Option<&Affinity>, batch: &Batch) -> Result<(), Error> {
+        let Some(owner) = owner else { return Ok(()) };
+        let key = Key::Affinity(owner.clone(), cidr);
+        if batch.ops.iter().any(|op| op.key == key && matches!(op.change, Change::Create(_))) {
+            return Ok(());
+        }
+        let name = path(&key).unwrap_or_default();
+        if self.content(&name)?.is_none() {
+            return Ok(());
+        }
+        let problem = format!("it is missing, and {owner} has it by `{name}`");
+        Err(Error::Damaged { path: self.dir.path_of(&block_path(cidr)), problem })
     }
 
     fn put_handle(&mut self, body: &mut Body, id: &HandleId, op: &Op, batch: &Batch) -> Result<(), Error> {

@@ -27,15 +27,21 @@ pub(super) fn refuse_lost_journal(dir: &Dir) -> Result<(), Error> {
 /// Makes an empty store in a locked directory.
 ///
 /// The journal gets its name when it is whole, so a store that has one is complete. `format` follows; the next cut
-/// makes it where this call was killed before.
+/// makes it if this call is killed before.
 pub(super) fn create(dir: &Dir) -> Result<(), Error> {
     let mut content = Header::new().to_bytes();
     content.resize(JOURNAL_BYTES, 0);
     write_whole(dir, JOURNAL, &content)?;
-    dir.sync()?;
-    sync_ancestors(dir.path())?;
+    finish(dir)?;
     write_whole(dir, FORMAT, &format_text())?;
     dir.sync()
+}
+
+/// Flushes the entries of the journal and of the directories above it. A call that was killed after it made the journal may
+/// not have done so, and without them the first commit would not survive a power cut.
+pub(super) fn finish(dir: &Dir) -> Result<(), Error> {
+    dir.sync()?;
+    sync_ancestors(dir.path())
 }
 
 fn write_whole(dir: &Dir, name: &str, content: &[u8]) -> Result<(), Error> {

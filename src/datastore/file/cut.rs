@@ -3,6 +3,7 @@
 //! Nothing in the journal is given up before all of it is in the files and flushed. Whatever fails or is killed on the
 //! way leaves files that are partly new, and a journal that still says everything.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 
@@ -10,8 +11,11 @@ use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
 use super::codec::compact;
 use super::dir::Dir;
+use super::folders::{Folders, marker};
+use super::frame::HeadLayout;
 use super::handles::HandleMap;
 use super::header::{Header, VERSION};
+use super::inspect::owner_names;
 use super::layout::{BLOCKS, FORMAT, ROOM, STATE, TEMPORARY, block_path, cidr_of_file, fnv1a};
 use super::open_file::io_error;
 use super::overlay::Latest;
@@ -38,22 +42,26 @@ impl FileStore {
         if self.journal.is_empty() {
             return Ok(());
         }
-        sweep(&self.dir)?;
+        // Else a power cut could leave files that have what the journal lost.
+        self.journal.make_durable()?;
+        let is_marked = sweep(&self.dir)?;
         let mut files = self.present_values()?;
         let state = match files.get(STATE) {
             Some(Some(content)) => Some(crc32fast::hash(content)),
             Some(None) => None,
             None => self.journal.header.state,
         };
-        if !self.dir.exists(FORMAT)? {
+        if self.journal.header.layout == HeadLayout::One || !self.dir.exists(FORMAT)? {
             files.insert(FORMAT.to_owned(), Some(format_text()));
         }
         let generation = self.journal.header.generation.wrapping_add(1).max(1);
         let index = self.cut_index(generation)?;
-        let mut folders = Folders::new(&self.dir);
+        let mut folders = Folders::new(&self.dir, is_marked);
         write_files(&self.dir, &mut folders, &files)?;
         folders.sync()?;
+        folders.unmark()?;
         let header = Header {
+            layout: HeadLayout::Two,
             first_seq: self.journal.next_seq(),
             generation,
             floor: self.journal.floor(),
@@ -107,8 +115,8 @@ impl FileStore {
         Ok(files)
     }
 
-    /// Brings the index up to date. The generation that it bears then.
-    fn cut_index(&mut self, generation: u32) -> Result<u32, Error> {
+    /// Brings the index up to date. The number that it bears then.
+    fn cut_index(&mut self, generation: u32) -> Result<u64, Error> {
         let overlay = &self.journal.overlay;
         let mut changes: BTreeMap<(u64, Cidr), bool> = BTreeMap::new();
         for op in overlay.ops() {
@@ -124,11 +132,30 @@ impl FileStore {
         if changes.is_empty() {
             return Ok(self.journal.header.index);
         }
-        if !index::update(&self.dir, &self.journal.header, generation, &changes)? {
+        self.keep_shared_slots(&mut changes)?;
+        let id = self.journal.next_index_id(generation);
+        if !index::update(&self.dir, &self.journal, id, &changes)? {
             let map: HandleMap = self.map_handles()?;
-            index::build(&self.dir, generation, 0, &index::entries(&map))?;
+            index::build(&self.dir, id, 0, &index::entries(&map))?;
         }
-        Ok(generation)
+        Ok(id)
+    }
+
+    /// A slot stands for every handle of its hash. It goes with the last one that has an address in the block.
+    fn keep_shared_slots(&self, changes: &mut BTreeMap<(u64, Cidr), bool>) -> Result<(), Error> {
+        let mut hashes: BTreeMap<Cidr, BTreeSet<u64>> = BTreeMap::new();
+        for ((hash, cidr), is_kept) in changes.iter_mut().filter(|(_, added)| !**added) {
+            let in_block = match hashes.entry(*cidr) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(vacant) => {
+                    let block = self.block_uncached(*cidr)?;
+                    let names = block.iter().flat_map(owner_names);
+                    vacant.insert(names.map(|name| fnv1a(name.as_bytes())).collect())
+                }
+            };
+            *is_kept = in_block.contains(hash);
+        }
+        Ok(())
     }
 }
 
@@ -141,18 +168,20 @@ pub(super) fn format_text() -> Vec<u8> {
     format!("host-affine file store, format {VERSION}\n").into_bytes()
 }
 
-/// Removes what an earlier process left half-written.
-fn sweep(dir: &Dir) -> Result<(), Error> {
+/// Removes what an earlier process left half-written. Returns whether the marker of [`folders`](super::folders) was there,
+/// which stays.
+pub(super) fn sweep(dir: &Dir) -> Result<bool, Error> {
     let mut left = Vec::new();
     if let Some(listing) = dir.open_dir(".")? {
         listing.for_each_name(|name| {
             if name.starts_with(TEMPORARY) {
                 left.push(name.to_owned());
             }
-            true
         })?;
     }
-    left.iter().try_for_each(|name| dir.remove(name))
+    let marker = marker();
+    left.iter().filter(|name| **name != marker).try_for_each(|name| dir.remove(name))?;
+    Ok(left.contains(&marker))
 }
 
 /// Writes, or removes, every file. Their directories are left to be flushed.
@@ -209,50 +238,4 @@ fn move_into_place<'a>(
 
 fn split(name: &str) -> (&str, &str) {
     name.rsplit_once('/').unwrap_or((".", name))
-}
-
-/// The directories that a cut changes, each opened and flushed once.
-struct Folders<'a> {
-    store: &'a Dir,
-    open: BTreeMap<String, Dir>,
-}
-
-impl<'a> Folders<'a> {
-    const fn new(store: &'a Dir) -> Self {
-        Self { store, open: BTreeMap::new() }
-    }
-
-    /// A directory, made with those above it where they are missing.
-    fn make(&mut self, folder: &str) -> Result<&Dir, Error> {
-        if !self.open.contains_key(folder) {
-            let dir = if let Some(dir) = self.store.open_dir(folder)? {
-                dir.check()?;
-                dir
-            } else {
-                // Opening the one above also has it flushed.
-                self.make(split(folder).0)?;
-                self.store.make_dir(folder)?
-            };
-            self.open.insert(folder.to_owned(), dir);
-        }
-        Ok(self.open.get(folder).unwrap_or(self.store))
-    }
-
-    /// Removes a file; where there is no directory, there is no file.
-    fn remove(&mut self, folder: &str, file: &str) -> Result<(), Error> {
-        if !self.open.contains_key(folder) && self.store.open_dir(folder)?.is_none() {
-            return Ok(());
-        }
-        self.make(folder)?.remove(file)
-    }
-
-    /// Makes an empty file that may exist.
-    fn touch(&mut self, folder: &str, file: &str) -> Result<(), Error> {
-        self.make(folder)?.create_file(file)?;
-        Ok(())
-    }
-
-    fn sync(&self) -> Result<(), Error> {
-        self.open.values().try_for_each(Dir::sync)
-    }
 }

@@ -23,12 +23,16 @@ const ALWAYS: OFlag =
 
 /// How much of a directory is read at once, in bytes: several hundred names.
 const NAMES_BYTES: usize = 32 << 10;
+/// The bytes of an entry besides its name, at least.
+const ENTRY_BYTES: usize = 20;
 
 /// A directory of the store.
 #[derive(Debug)]
 pub(super) struct Dir {
     file: File,
     path: PathBuf,
+    /// Whether other users may open it for reading. Only known of the store's directory itself.
+    is_open_to_others: bool,
 }
 
 impl Dir {
@@ -48,8 +52,8 @@ impl Dir {
                 return Err(failed(Verb::Open, &path, errno));
             }
         };
-        let dir = Self { file, path };
-        dir.check()?;
+        let mut dir = Self { file, path, is_open_to_others: false };
+        dir.is_open_to_others = dir.check()? & 0o044 != 0;
         Ok(Some(dir))
     }
 
@@ -58,11 +62,11 @@ impl Dir {
         let Some(file) = self.open_any(name, OFlag::O_RDONLY | OFlag::O_DIRECTORY, Mode::empty())? else {
             return Ok(None);
         };
-        Ok(Some(Self { file, path: self.path_of(name) }))
+        Ok(Some(Self { file, path: self.path_of(name), is_open_to_others: false }))
     }
 
-    /// Refuses a directory in which others could put or remove files.
-    pub(super) fn check(&self) -> Result<(), Error> {
+    /// Refuses a directory in which others could put or remove files. Returns its mode.
+    pub(super) fn check(&self) -> Result<u32, Error> {
         let metadata = self.metadata()?;
         check_owner(&self.path, &metadata)?;
         let mode = metadata.mode();
@@ -72,7 +76,11 @@ impl Dir {
                 format!("others may write to it (mode {:03o})", mode & 0o777),
             ));
         }
-        Ok(())
+        Ok(mode)
+    }
+
+    pub(super) const fn is_open_to_others(&self) -> bool {
+        self.is_open_to_others
     }
 
     pub(super) fn metadata(&self) -> Result<Metadata, Error> {
@@ -169,22 +177,37 @@ impl Dir {
         self.file.sync_all().map_err(|source| io_error(Verb::Sync, &self.path, source))
     }
 
-    /// Calls `each` with the name of every entry until it answers false. True: there are no more.
-    pub(super) fn for_each_name(self, mut each: impl FnMut(&str) -> bool) -> Result<bool, Error> {
+    /// Calls `each` with the name of every entry.
+    pub(super) fn for_each_name(self, each: impl FnMut(&str)) -> Result<(), Error> {
+        self.for_names(each, |_| true)
+    }
+
+    /// Calls `each` with the names of entries. After each buffer it asks whether to go on, and says whether that one was
+    /// full: after one that was not, no file system of a local disk has more.
+    pub(super) fn for_names(
+        self,
+        mut each: impl FnMut(&str),
+        mut goes_on: impl FnMut(bool) -> bool,
+    ) -> Result<(), Error> {
         let mut buffer = Vec::with_capacity(NAMES_BYTES);
+        let mut used = 0;
         // Not with the C library's, which asks three more questions of each directory, and for memory of its own.
         let mut entries = rustix::fs::RawDir::new(&self.file, buffer.spare_capacity_mut());
         while let Some(entry) = entries.next() {
             let entry = entry.map_err(|error| io_error(Verb::List, &self.path, error.into()))?;
+            used += ENTRY_BYTES + entry.file_name().count_bytes();
             // A name that is not UTF-8 is none of ours.
-            let Ok(name) = entry.file_name().to_str() else {
-                continue;
-            };
-            if name != "." && name != ".." && !each(name) {
-                return Ok(false);
+            if let Ok(name) = entry.file_name().to_str()
+                && name != "."
+                && name != ".."
+            {
+                each(name);
+            }
+            if entries.is_buffer_empty() && !goes_on(used > NAMES_BYTES / 2) {
+                break;
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     fn open_any(&self, name: &str, access: OFlag, mode: Mode) -> Result<Option<File>, Error> {

@@ -80,7 +80,7 @@ impl FileStore {
     /// Which blocks the files say have a handle of this hash.
     fn indexed(&mut self, hash: u64) -> Result<BTreeSet<Cidr>, Error> {
         if self.seen.handle_map.is_none() {
-            match index::lookup(&self.dir, &self.journal.header, hash)? {
+            match index::lookup(&self.dir, &self.journal, hash)? {
                 Lookup::Blocks(blocks) => return Ok(blocks),
                 Lookup::TooMany => self.seen.handle_map = Some(self.map_handles()?),
                 Lookup::Unusable => {
@@ -109,7 +109,7 @@ impl FileStore {
     }
 
     /// Writes the index anew, if this session may. The answer does not depend on it.
-    fn repair_index(&self, map: &HandleMap) {
+    fn repair_index(&mut self, map: &HandleMap) {
         if self.access == Access::Read {
             return;
         }
@@ -117,7 +117,12 @@ impl FileStore {
             "{} was missing or is not the one that belongs to the journal; it is made anew from the blocks",
             self.dir.path_of(super::layout::INDEX).display()
         );
-        if let Err(error) = index::build(&self.dir, self.journal.header.index, 0, &index::entries(map)) {
+        // Else a power cut could leave an index that has what the journal lost.
+        let built = self
+            .journal
+            .make_durable()
+            .and_then(|()| index::build(&self.dir, self.journal.header.index, 0, &index::entries(map)));
+        if let Err(error) = built {
             log::warn!("{error}; the blocks are looked at instead");
         }
     }

@@ -1,27 +1,27 @@
-//! The fixed texts of the journal: its header, the header of a record, and the mark behind the last record.
+//! The header of the journal: its format, its generation, and the derived files that belong to it.
 //!
 //! All numbers are lower-case hexadecimal of fixed width, so each text has one spelling only.
+//!
+//! # Formats
+//!
+//! `HAJ2` is what this version writes. `HAJ1` differs in the records, which do not say how far the journal was flushed
+//! (see [`frame`](super::frame)), and in the number of the index, which was the generation alone. A journal of format 1
+//! is read, and goes on with records of format 1; its next checkpoint begins a journal of format 2.
 
-use std::ops::Range;
+use super::frame::{HeadLayout, Mark, Scope, hex, hex_line, mark};
 
 /// The length of the journal's header, in bytes. It is written at once, within one sector.
 pub(super) const HEADER_BYTES: usize = 128;
-/// The length of a record's header, in bytes.
-pub(super) const RECORD_HEAD_BYTES: usize = 40;
-/// The length of the mark, in bytes: shorter than a record's header, so that the next record covers it.
-pub(super) const MARK_BYTES: usize = 31;
 /// The version of the store that this program writes.
-pub(super) const VERSION: u32 = 1;
-
-/// How a record begins.
-pub(super) const RECORD_MAGIC: &[u8; 5] = b"HA01 ";
-const MARK_MAGIC: &[u8; 5] = b"HAE1 ";
-/// Where the header's checksum stands; a line end follows.
+pub(super) const VERSION: u32 = 2;
+/// The offset of the header's checksum; a line end follows.
 const HEADER_CRC_AT: usize = HEADER_BYTES - 9;
 
 /// What the journal's header says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Header {
+    /// The format of the records.
+    pub(super) layout: HeadLayout,
     /// The number of the first commit since the last cut.
     pub(super) first_seq: u64,
     /// Counts the cuts. Checksums of records start from it, so no record of an earlier generation is taken for one of
@@ -31,9 +31,8 @@ pub(super) struct Header {
     pub(super) floor: u64,
     /// The checksum of `state` as of the cut; `None`: no settings had ever been written.
     pub(super) state: Option<u32>,
-    /// The generation whose cut last changed `index`, which bears the same number; 0: no handle had ever been
-    /// written out.
-    pub(super) index: u32,
+    /// The number that `index` bears, see [`index::id`](super::index::id); 0: no handle had ever been written out.
+    pub(super) index: u64,
 }
 
 /// Why a header cannot be used.
@@ -48,21 +47,25 @@ pub(super) enum BadHeader {
 impl Header {
     /// The header of a new store.
     pub(super) const fn new() -> Self {
-        Self { first_seq: 1, generation: 1, floor: 0, state: None, index: 0 }
+        Self { layout: HeadLayout::Two, first_seq: 1, generation: 1, floor: 0, state: None, index: 0 }
     }
 
     /// The header's bytes, and behind them the mark of a journal without records.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let state = self.state.map_or_else(|| "-".repeat(8), |crc| format!("{crc:08x}"));
+        let (version, digits) = match self.layout {
+            HeadLayout::One => (1, 8),
+            HeadLayout::Two => (2, 16),
+        };
         let text = format!(
-            "HAJ{VERSION} {:016x} {:08x} floor {:016x} state {state} index {:08x}",
+            "HAJ{version} {:016x} {:08x} floor {:016x} state {state} index {:0digits$x}",
             self.first_seq, self.generation, self.floor, self.index
         );
         let mut bytes = text.into_bytes();
         bytes.resize(HEADER_CRC_AT, b' ');
         let crc = crc32fast::hash(&bytes);
         bytes.extend_from_slice(format!("{crc:08x}\n").as_bytes());
-        bytes.extend_from_slice(&mark(self.generation, self.first_seq));
+        bytes.extend_from_slice(&mark(self.scope(), Mark::End, self.first_seq));
         bytes
     }
 
@@ -78,13 +81,20 @@ impl Header {
         let text = str::from_utf8(text).map_err(|_| BadHeader::Damaged)?;
         let (version, rest) = text.split_once(' ').ok_or(BadHeader::Damaged)?;
         let version = version.strip_prefix("HAJ").ok_or(BadHeader::Damaged)?;
-        if version != VERSION.to_string() {
-            return Err(BadHeader::Newer(version.to_owned()));
-        }
-        Self::parse_fields(rest).ok_or(BadHeader::Damaged)
+        let layout = match version {
+            "1" => HeadLayout::One,
+            "2" => HeadLayout::Two,
+            newer => return Err(BadHeader::Newer(newer.to_owned())),
+        };
+        Self::parse_fields(layout, rest).ok_or(BadHeader::Damaged)
     }
 
-    fn parse_fields(rest: &str) -> Option<Self> {
+    /// What checksums of this journal start from, and how its records are laid out.
+    pub(super) const fn scope(&self) -> Scope {
+        Scope { layout: self.layout, generation: self.generation }
+    }
+
+    fn parse_fields(layout: HeadLayout, rest: &str) -> Option<Self> {
         let mut words = rest.split_ascii_whitespace();
         let first_seq = hex(words.next()?.as_bytes())?;
         let generation = u32::try_from(hex(words.next()?.as_bytes())?).ok()?;
@@ -94,132 +104,28 @@ impl Header {
             "--------" => None,
             crc => Some(u32::try_from(hex(crc.as_bytes())?).ok()?),
         };
-        let index = u32::try_from(hex(field("index")?.as_bytes())?).ok()?;
-        Some(Self { first_seq, generation, floor, state, index })
+        let index = hex(field("index")?.as_bytes())?;
+        Some(Self { layout, first_seq, generation, floor, state, index })
     }
-}
-
-/// What stands at a place in the journal.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    /// A valid record of this generation.
-    Record { seq: u64, body: Range<usize>, end: usize },
-    /// As much of the journal must be read before it can be said.
-    Needs(usize),
-    /// No valid record.
-    Nothing,
-}
-
-/// Looks for a record at a place. `buffer` is the beginning of a journal of `capacity` bytes; a record whose number is
-/// not among `wanted` is none.
-pub(super) fn record_at(
-    buffer: &[u8],
-    at: usize,
-    capacity: usize,
-    generation: u32,
-    wanted: impl Fn(u64) -> bool,
-) -> Found {
-    let head_end = at.saturating_add(RECORD_HEAD_BYTES);
-    let Some(head) = buffer.get(at..head_end) else {
-        return if head_end <= capacity { Found::Needs(head_end) } else { Found::Nothing };
-    };
-    let Some((seq, len, crc)) = parse_record_head(head) else {
-        return Found::Nothing;
-    };
-    let end = usize::try_from(len).ok().and_then(|len| head_end.checked_add(len)?.checked_add(1));
-    let Some(end) = end.filter(|&end| end <= capacity && wanted(seq)) else {
-        return Found::Nothing;
-    };
-    let body = head_end..end - 1;
-    let Some(bytes) = buffer.get(body.clone()) else {
-        return Found::Needs(end);
-    };
-    match buffer.get(end - 1) {
-        None => Found::Needs(end),
-        Some(b'\n') if crc == record_crc(generation, head, bytes) => Found::Record { seq, body, end },
-        Some(_) => Found::Nothing,
-    }
-}
-
-/// The number, the length of the body and the checksum that the header of a record tells.
-pub(super) fn parse_record_head(head: &[u8]) -> Option<(u64, u64, u32)> {
-    let rest = head.strip_prefix(RECORD_MAGIC)?;
-    let (seq, rest) = rest.split_at_checked(16)?;
-    let (len, rest) = rest.strip_prefix(b" ")?.split_at_checked(8)?;
-    let crc = hex_line(rest.strip_prefix(b" ")?)?;
-    Some((hex(seq)?, hex(len)?, u32::try_from(crc).ok()?))
-}
-
-/// The header of a record with this body.
-pub(super) fn record_head(generation: u32, seq: u64, body: &[u8]) -> Vec<u8> {
-    let mut head = format!("HA01 {seq:016x} {:08x}", body.len()).into_bytes();
-    let crc = record_crc(generation, &head, body);
-    head.extend_from_slice(format!(" {crc:08x}\n").as_bytes());
-    head
-}
-
-/// The checksum of a record: of its header up to the length, and of its body.
-fn record_crc(generation: u32, head: &[u8], body: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new_with_initial(generation);
-    hasher.update(head.get(..30).unwrap_or(head));
-    hasher.update(body);
-    hasher.finalize()
-}
-
-/// The mark where the record `seq` will stand.
-///
-/// It is written together with the record before it. Whoever finds it need not search the rest of the journal for
-/// records behind a damaged one; whoever does not, searches. And it makes an end where, after a power cut that a store
-/// without flushes did not survive, later records of the same generation may have been left.
-pub(super) fn mark(generation: u32, seq: u64) -> Vec<u8> {
-    let mut mark = MARK_MAGIC.to_vec();
-    mark.extend_from_slice(format!("{seq:016x}").as_bytes());
-    let mut hasher = crc32fast::Hasher::new_with_initial(generation);
-    hasher.update(&mark);
-    mark.extend_from_slice(format!(" {:08x}\n", hasher.finalize()).as_bytes());
-    mark
-}
-
-/// The number and the checksum that a mark tells.
-pub(super) fn parse_mark(bytes: &[u8]) -> Option<(u64, u32)> {
-    let (seq, rest) = bytes.strip_prefix(MARK_MAGIC)?.split_at_checked(16)?;
-    let crc = hex_line(rest.strip_prefix(b" ")?)?;
-    Some((hex(seq)?, u32::try_from(crc).ok()?))
-}
-
-/// A hexadecimal number and a line end.
-fn hex_line(text: &[u8]) -> Option<u64> {
-    hex(text.strip_suffix(b"\n")?)
-}
-
-fn hex(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || digits.len() > 16 {
-        return None;
-    }
-    digits.iter().try_fold(0u64, |value, digit| {
-        let digit = match digit {
-            b'0'..=b'9' => digit - b'0',
-            b'a'..=b'f' => digit - b'a' + 10,
-            _ => return None,
-        };
-        Some(value << 4 | u64::from(digit))
-    })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::frame::MARK_BYTES;
     use super::*;
 
     #[test]
     fn a_header_comes_back_and_no_other_text_is_one() {
         let header = Header {
+            layout: HeadLayout::Two,
             first_seq: 77,
             generation: 3,
             floor: 1_787_400_000_123_456_790,
             state: Some(0xdead_beef),
-            index: 2,
+            index: 0x2_0000_0007,
         };
-        for header in [header, Header::new()] {
+        let of_format_1 = Header { layout: HeadLayout::One, index: 2, ..header.clone() };
+        for header in [header, of_format_1, Header::new()] {
             let bytes = header.to_bytes();
             assert_eq!(bytes.len(), HEADER_BYTES + MARK_BYTES);
             assert_eq!(Header::parse(&bytes), Ok(header));
@@ -236,30 +142,9 @@ mod tests {
     #[test]
     fn a_newer_header_is_told_from_a_damaged_one() {
         let mut bytes = Header::new().to_bytes();
-        bytes[3] = b'2';
+        bytes[3] = b'3';
         let crc = crc32fast::hash(&bytes[..HEADER_CRC_AT]);
         bytes.splice(HEADER_CRC_AT..HEADER_BYTES, format!("{crc:08x}\n").into_bytes());
-        assert_eq!(Header::parse(&bytes), Err(BadHeader::Newer("2".to_owned())));
-    }
-
-    #[test]
-    fn a_record_is_valid_in_its_generation_only() {
-        let body = b"clear 0 10.88.3.64/26 5 9\n";
-        let mut bytes = record_head(7, 12, body);
-        assert_eq!(bytes.len(), RECORD_HEAD_BYTES);
-        bytes.extend_from_slice(body);
-        bytes.push(b'\n');
-        let len = bytes.len();
-        let any = |_| true;
-        assert_eq!(record_at(&bytes, 0, len, 7, any), Found::Record { seq: 12, body: 40..len - 1, end: len });
-        assert_eq!(record_at(&bytes, 0, len, 6, any), Found::Nothing);
-        assert_eq!(record_at(&bytes, 0, len, 7, |seq| seq == 13), Found::Nothing);
-        assert_eq!(record_at(&bytes[..len - 1], 0, len, 7, any), Found::Needs(len));
-        assert_eq!(record_at(&bytes[..39], 0, len, 7, any), Found::Needs(40));
-        assert_eq!(
-            record_at(&bytes[..len - 1], 0, len - 1, 7, any),
-            Found::Nothing,
-            "reaches beyond the journal"
-        );
+        assert_eq!(Header::parse(&bytes), Err(BadHeader::Newer("3".to_owned())));
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! A page of words about the table, then pages of 4 KiB with 64 slots of 64 bytes:
 //! `<hash of the handle: 16 hex> <block> … <sum: 2 hex>`; blank is free. A handle's page is its hash modulo their number.
-//! It is derived: it bears the generation of the cut that last changed it, which the journal's header repeats. A table
-//! that is missing, cut short, altered or older is noticed by that, or by the sum of a slot, and made anew from the
-//! blocks. A handle in very many blocks has one slot with `*`, and all blocks are looked at for it.
+//! It is derived. It bears a number, which the journal's header repeats: the generation that the cut began which last
+//! changed it, and the checksum of the last record before that cut. So a table that is missing, cut short, altered, or
+//! of another history than the journal (a backup that was put back) is noticed by that, or by the sum of a slot, and
+//! built again from the blocks. A table of format 1 (`HAX1`) bears the generation alone. A handle in very many blocks has one slot with `*`, and all blocks are looked at for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::FileExt;
@@ -13,7 +14,7 @@ use nix::fcntl::OFlag;
 
 use super::dir::Dir;
 use super::handles::HandleMap;
-use super::header::Header;
+use super::journal::Journal;
 use super::layout::{INDEX, TEMPORARY};
 use super::open_file::{OpenFile, io_error};
 use super::slots::{NoSlot, PAGE_BYTES, Page, SLOT_BYTES, SLOTS, Slot, is_intact, parse_slot, slot_bytes};
@@ -37,11 +38,11 @@ pub(super) enum Lookup {
 }
 
 /// Looks a handle up by its hash.
-pub(super) fn lookup(dir: &Dir, header: &Header, hash: u64) -> Result<Lookup, Error> {
-    if header.index == 0 {
+pub(super) fn lookup(dir: &Dir, journal: &Journal, hash: u64) -> Result<Lookup, Error> {
+    if journal.header.index == 0 {
         return Ok(Lookup::Blocks(BTreeSet::new()));
     }
-    let Some(table) = Table::open(dir, header, OFlag::O_RDONLY)? else {
+    let Some(table) = Table::open(dir, journal, OFlag::O_RDONLY)? else {
         return Ok(Lookup::Unusable);
     };
     let page = table.read_page(hash % table.pages)?;
@@ -63,22 +64,22 @@ pub(super) fn lookup(dir: &Dir, header: &Header, hash: u64) -> Result<Lookup, Er
     Ok(Lookup::Blocks(blocks))
 }
 
-/// Changes the table: true adds, false removes. `id` is the generation that this cut begins.
+/// Changes the table: true adds, false removes. `id` is the number that it bears from now on.
 ///
 /// False: the table is unusable, and must be built.
 pub(super) fn update(
     dir: &Dir,
-    header: &Header,
-    id: u32,
+    journal: &Journal,
+    id: u64,
     changes: &BTreeMap<(u64, Cidr), bool>,
 ) -> Result<bool, Error> {
-    if header.index == 0 {
+    if journal.header.index == 0 {
         let added = changes.iter().filter(|(_, added)| **added);
         let slots: Vec<Slot> = added.map(|((hash, cidr), _)| (*hash, Some(*cidr))).collect();
         build(dir, id, 0, &slots)?;
         return Ok(true);
     }
-    let Some(table) = Table::open(dir, header, OFlag::O_RDWR)? else {
+    let Some(table) = Table::open(dir, journal, OFlag::O_RDWR)? else {
         return Ok(false);
     };
     let mut pages: BTreeMap<u64, Page> = BTreeMap::new();
@@ -121,7 +122,7 @@ pub(super) fn entries(map: &HandleMap) -> Vec<Slot> {
 }
 
 /// Writes a table, of `pages_min` pages or more, in place of the one there.
-pub(super) fn build(dir: &Dir, id: u32, pages_min: u64, slots: &[Slot]) -> Result<(), Error> {
+pub(super) fn build(dir: &Dir, id: u64, pages_min: u64, slots: &[Slot]) -> Result<(), Error> {
     let half_full = u64::try_from(slots.len() / (SLOTS / 2)).unwrap_or(u64::MAX / 2);
     let mut number = half_full.next_power_of_two().max(pages_min).max(PAGES_MIN);
     let pages = loop {
@@ -172,7 +173,7 @@ struct Table {
 
 impl Table {
     /// `None`: there is none, or not the one that belongs to the journal.
-    fn open(dir: &Dir, header: &Header, access: OFlag) -> Result<Option<Self>, Error> {
+    fn open(dir: &Dir, journal: &Journal, access: OFlag) -> Result<Option<Self>, Error> {
         let Some(file) = dir.open_file(INDEX, access)? else {
             return Ok(None);
         };
@@ -183,10 +184,9 @@ impl Table {
         }
         let pages = pages - 1;
         let line = file.read_at(0, SLOT_BYTES)?;
-        // A cut that was interrupted left the number of the generation that it did not begin. The journal still has
-        // all that the cut was about.
-        let ids = [header.index, header.generation.wrapping_add(1)];
-        if !ids.iter().any(|id| line == first_line(*id, pages)) {
+        let belongs =
+            line == first_line(journal.header.index, pages) || is_of_broken_cut(journal, &line, pages);
+        if !belongs {
             return Ok(None);
         }
         Ok(Some(Self { file, pages }))
@@ -219,7 +219,7 @@ impl Table {
     }
 
     /// Builds a table twice as large, with some pages as they are to be.
-    fn grow(&self, dir: &Dir, id: u32, mut changed: BTreeMap<u64, Page>) -> Result<bool, Error> {
+    fn grow(&self, dir: &Dir, id: u64, mut changed: BTreeMap<u64, Page>) -> Result<bool, Error> {
         let mut slots = Vec::new();
         for number in 0..self.pages {
             let page = match changed.remove(&number) {
@@ -242,8 +242,28 @@ fn offset(page: u64, slot: usize) -> u64 {
     (page + 1) * u64::try_from(PAGE_BYTES).unwrap_or(u64::MAX) + place
 }
 
-fn first_line(id: u32, pages: u64) -> Vec<u8> {
-    let mut line = format!("HAX1 {id:08x} {pages:08x}  handle -> block").into_bytes();
+/// Whether a cut that was interrupted wrote a table: it bears the number of the generation that was not begun. The
+/// journal still has all that the cut was about, among it the record that was the last one then.
+fn is_of_broken_cut(journal: &Journal, line: &[u8], pages: u64) -> bool {
+    let next = journal.header.generation.wrapping_add(1);
+    let last = line.get(ID_CRC).and_then(|digits| u32::from_str_radix(str::from_utf8(digits).ok()?, 16).ok());
+    last.is_some_and(|last| journal.has_checksum(last) && line == first_line(id(next, last), pages))
+}
+
+/// The number of a table that is written by the cut that begins a generation, after the record with this checksum.
+pub(super) fn id(generation: u32, last_checksum: u32) -> u64 {
+    u64::from(generation) << 32 | u64::from(last_checksum)
+}
+
+/// The second half of the number in the first line.
+const ID_CRC: std::ops::Range<usize> = 13..21;
+
+fn first_line(id: u64, pages: u64) -> Vec<u8> {
+    let text = match u32::try_from(id) {
+        Ok(generation) => format!("HAX1 {generation:08x} {pages:08x}  handle -> block"),
+        Err(_) => format!("HAX2 {id:016x} {pages:08x}  handle -> block"),
+    };
+    let mut line = text.into_bytes();
     line.resize(SLOT_BYTES - 1, b' ');
     line.push(b'\n');
     line

@@ -214,7 +214,7 @@ impl FileStore {
         let mut listed = BTreeSet::new();
         let mut many = BTreeSet::new();
         if self.journal.header.index != 0 {
-            if index::lookup(&self.dir, &self.journal.header, 0)? == Lookup::Unusable {
+            if index::lookup(&self.dir, &self.journal, 0)? == Lookup::Unusable {
                 return Ok(None);
             }
             let Some(file) = self.dir.open_file(INDEX, OFlag::O_RDONLY)? else { return Ok(None) };
@@ -241,11 +241,18 @@ impl FileStore {
             let way = (fnv1a(overlay.bytes(&op.name)), cidr);
             if is_gained {
                 listed.insert(way);
-            } else {
+            } else if !self.is_shared(overlay.text(&op.name), cidr) {
                 listed.remove(&way);
             }
         }
         Ok(Some(Ways { listed: listed.into_iter().collect(), many }))
+    }
+
+    /// Whether another handle with the hash of this one has an address in a block, so that their slot stays.
+    fn is_shared(&self, name: &str, cidr: Cidr) -> bool {
+        let hash = fnv1a(name.as_bytes());
+        let block = self.block_uncached(cidr).ok().flatten();
+        block.iter().flat_map(owner_names).any(|other| other != name && fnv1a(other.as_bytes()) == hash)
     }
 
     /// What the ways and the blocks say of each other. A block that cannot be read says nothing.
@@ -281,8 +288,8 @@ impl FileStore {
     fn is_so(&self, derived: &Derived) -> Result<bool, Error> {
         match derived {
             Derived::Unusable { .. } => {
-                let header = &self.journal.header;
-                Ok(header.index != 0 && index::lookup(&self.dir, header, 0)? == Lookup::Unusable)
+                let is_written = self.journal.header.index != 0;
+                Ok(is_written && index::lookup(&self.dir, &self.journal, 0)? == Lookup::Unusable)
             }
             Derived::LostHandle { handle, block } => {
                 let holds = self
@@ -304,7 +311,7 @@ impl FileStore {
 
     /// Whether there is a way from a handle to a block.
     fn leads(&self, hash: u64, block: Cidr) -> Result<bool, Error> {
-        let mut leads = match index::lookup(&self.dir, &self.journal.header, hash)? {
+        let mut leads = match index::lookup(&self.dir, &self.journal, hash)? {
             Lookup::Blocks(blocks) => blocks.contains(&block),
             // All blocks are looked at then.
             Lookup::TooMany | Lookup::Unusable => true,
@@ -314,7 +321,7 @@ impl FileStore {
             if overlay.text(&op.block).parse() == Ok(block) {
                 match op.verb {
                     OpVerb::HandleAdd => leads = true,
-                    OpVerb::HandleRemove => leads = false,
+                    OpVerb::HandleRemove => leads = self.is_shared(overlay.text(&op.name), block),
                     _ => {}
                 }
             }

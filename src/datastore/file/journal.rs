@@ -5,15 +5,13 @@ use std::os::unix::fs::FileExt;
 use nix::fcntl::OFlag;
 
 use super::dir::Dir;
-use super::header::{
-    BadHeader, Found, HEADER_BYTES, Header, MARK_BYTES, RECORD_HEAD_BYTES, RECORD_MAGIC, VERSION, mark,
-    record_at, record_head,
-};
+use super::frame::{Found, Head, Link, MARK_BYTES, Mark, finish_record, mark, record_at};
+use super::header::{BadHeader, HEADER_BYTES, Header, VERSION};
 use super::layout::JOURNAL;
 use super::open_file::{OpenFile, io_error};
 use super::overlay::Overlay;
 use super::record::Body;
-use super::{Access, Durability};
+use super::{Access, Durability, index};
 use crate::datastore::{Error, Verb};
 
 /// The size of a journal, in bytes. It is written whole when it is made, since a commit into space that was only
@@ -33,15 +31,21 @@ const NO_HEADER: &str = "its header is not valid; `host-affine ipam check --repa
 /// An open journal, as read.
 #[derive(Debug)]
 pub(super) struct Journal {
-    file: OpenFile,
+    pub(super) file: OpenFile,
     pub(super) header: Header,
     pub(super) overlay: Overlay,
-    /// Where the next record goes.
-    tail: usize,
-    next_seq: u64,
-    capacity: usize,
-    /// Whether all of it is known to be flushed.
-    flushed: bool,
+    /// The place of the next record.
+    pub(super) tail: usize,
+    pub(super) next_seq: u64,
+    pub(super) capacity: usize,
+    /// The highest commit number that is known to be flushed.
+    pub(super) flushed_seq: u64,
+    /// Whether the mark at the tail says that all is flushed.
+    pub(super) flush_is_noted: bool,
+    /// The checksums of the records, in order.
+    checksums: Vec<u32>,
+    /// Why the journal cannot be used as it was read.
+    pub(super) damage: Option<String>,
 }
 
 impl Journal {
@@ -56,6 +60,7 @@ impl Journal {
         };
         let mut journal = Self::unread(file);
         journal.load()?;
+        journal.check()?;
         Ok(Some(journal))
     }
 
@@ -65,6 +70,14 @@ impl Journal {
         journal.begin_reading()?;
         journal.header = header;
         journal.replay()?;
+        journal.check()?;
+        Ok(journal)
+    }
+
+    /// Reads a journal up to its end, or up to the first record that is damaged.
+    pub(super) fn up_to_damage(file: OpenFile) -> Result<Self, Error> {
+        let mut journal = Self::unread(file);
+        journal.load()?;
         Ok(journal)
     }
 
@@ -76,7 +89,10 @@ impl Journal {
             tail: HEADER_BYTES,
             next_seq: 1,
             capacity: 0,
-            flushed: false,
+            flushed_seq: 0,
+            flush_is_noted: false,
+            checksums: Vec::new(),
+            damage: None,
         }
     }
 
@@ -85,7 +101,17 @@ impl Journal {
         let metadata =
             self.file.file.metadata().map_err(|source| io_error(Verb::Inspect, &self.file.path, source))?;
         self.file.size = metadata.len();
-        self.load()
+        self.load()?;
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        match &self.damage {
+            None => Ok(()),
+            Some(problem) => Err(self.damaged(format!(
+                "{problem}; `host-affine ipam check --repair` says what would be lost, and ends the journal there"
+            ))),
+        }
     }
 
     fn load(&mut self) -> Result<(), Error> {
@@ -108,7 +134,6 @@ impl Journal {
                 self.file.size
             )));
         }
-        self.flushed = false;
         let mut buffer = Vec::with_capacity(BUFFER_BYTES);
         self.file.read_on(&mut buffer, READ_BYTES)?;
         self.overlay = Overlay::new(buffer);
@@ -118,60 +143,44 @@ impl Journal {
     fn replay(&mut self) -> Result<(), Error> {
         self.tail = HEADER_BYTES;
         self.next_seq = self.header.first_seq;
+        self.flushed_seq = self.next_seq.saturating_sub(1);
+        self.flush_is_noted = false;
+        self.checksums.clear();
+        self.damage = None;
+        let scope = self.header.scope();
         loop {
             let next = self.next_seq;
-            let found =
-                record_at(self.overlay.buffer(), self.tail, self.capacity, self.header.generation, |seq| {
-                    seq == next
-                });
-            match found {
-                Found::Record { body, end, .. } => {
+            match record_at(self.overlay.buffer(), self.tail, self.capacity, scope, |seq| seq == next) {
+                Found::Record { head, body, end } if self.follows(&head) => {
                     self.overlay.add(body).map_err(|at| {
                         self.damaged(format!("the record of commit {next} holds no operation at byte {at}"))
                     })?;
                     self.tail = end;
                     self.next_seq = next.wrapping_add(1);
+                    self.flushed_seq = self.flushed_seq.max(head.link.map_or(0, |link| link.flushed));
+                    self.checksums.push(head.crc);
                 }
                 Found::Needs(len) => self.read_to(len)?,
-                Found::Nothing => break,
+                Found::Record { .. } | Found::Nothing => break,
             }
         }
         self.check_tail()
     }
 
+    /// Whether a record was written after the last one. Else it is left over from a flush that a power cut broke off.
+    fn follows(&self, head: &Head) -> bool {
+        head.link.is_none_or(|link| link.previous == self.last_checksum())
+    }
+
+    fn last_checksum(&self) -> u32 {
+        self.checksums.last().copied().unwrap_or(0)
+    }
+
     /// Reads on until so many bytes are there.
-    fn read_to(&mut self, len: usize) -> Result<(), Error> {
+    pub(super) fn read_to(&mut self, len: usize) -> Result<(), Error> {
         let have = self.overlay.buffer().len();
         let len = len.next_multiple_of(READ_BYTES).min(self.capacity).saturating_sub(have);
         self.file.read_on(self.overlay.buffer_mut(), len)
-    }
-
-    /// A torn tail and a damaged record look alike; but behind damage, later commits follow.
-    fn check_tail(&mut self) -> Result<(), Error> {
-        let mark_end = self.tail + MARK_BYTES;
-        if mark_end <= self.capacity && mark_end > self.overlay.buffer().len() {
-            self.read_to(mark_end)?;
-        }
-        let expected = mark(self.header.generation, self.next_seq);
-        if self.overlay.buffer().get(self.tail..mark_end) == Some(&expected[..]) {
-            return Ok(());
-        }
-        self.read_to(self.capacity)?;
-        let buffer = self.overlay.buffer();
-        let mut start = self.tail;
-        while let Some(distance) = buffer[start..].iter().position(|&byte| byte == RECORD_MAGIC[0]) {
-            let at = start + distance;
-            start = at + 1;
-            let later = |seq| seq >= self.next_seq;
-            let found = record_at(buffer, at, self.capacity, self.header.generation, later);
-            if let Found::Record { seq, .. } = found {
-                return Err(self.damaged(format!(
-                    "the record of commit {} at byte {} is not valid, and that of commit {seq} at byte {at} follows it",
-                    self.next_seq, self.tail
-                )));
-            }
-        }
-        Ok(())
     }
 
     /// The number of the next commit.
@@ -188,6 +197,11 @@ impl Journal {
         self.tail == HEADER_BYTES
     }
 
+    /// Whether nothing was ever committed.
+    pub(super) const fn is_unused(&self) -> bool {
+        self.next_seq == 1
+    }
+
     /// One more than the highest sequence number of any block that was ever deleted.
     pub(super) fn floor(&self) -> u64 {
         self.header.floor.max(self.overlay.floor())
@@ -195,7 +209,7 @@ impl Journal {
 
     /// Where the journal ends once a body is appended, mark included.
     pub(super) fn end_with(&self, body: &Body) -> usize {
-        self.tail + RECORD_HEAD_BYTES + body.len() + 1 + MARK_BYTES
+        self.tail + self.header.layout.head_bytes() + body.len() + 1 + MARK_BYTES
     }
 
     /// Makes the file large enough for a record that ends there.
@@ -207,12 +221,7 @@ impl Journal {
             return Err(self.full());
         }
         let capacity = end.next_multiple_of(4096);
-        let zeros = vec![0; capacity - self.capacity];
-        let offset = u64::try_from(self.capacity).unwrap_or(u64::MAX);
-        self.file
-            .file
-            .write_all_at(&zeros, offset)
-            .map_err(|source| io_error(Verb::Write, &self.file.path, source))?;
+        self.write_at(self.capacity, &vec![0; capacity - self.capacity])?;
         self.sync_all()?;
         self.capacity = capacity;
         Ok(())
@@ -223,16 +232,16 @@ impl Journal {
     /// # Errors
     /// Nothing was committed; or, with [`Error::OutcomeUnknown`], nobody can tell. What is in memory is as it was.
     pub(super) fn append(&mut self, body: Body, durability: Durability) -> Result<(), Error> {
-        let seq = self.next_seq;
+        let (seq, scope) = (self.next_seq, self.header.scope());
         let ops_before = self.overlay.ops().len();
-        let record = finished(body, self.header.generation, seq);
-        let end = self.tail + record.len();
-        let mut written = record;
-        written.extend_from_slice(&mark(self.header.generation, seq.wrapping_add(1)));
+        let link = Link { flushed: self.flushed_seq, previous: self.last_checksum() };
+        let (mut written, checksum) = finish_record(scope, seq, link, body.into_bytes());
+        let end = self.tail + written.len();
+        written.extend_from_slice(&mark(scope, Mark::End, seq.wrapping_add(1)));
         let buffer = self.overlay.buffer_mut();
         buffer.truncate(self.tail);
         buffer.extend_from_slice(&written);
-        let parsed = self.overlay.add(self.tail + RECORD_HEAD_BYTES..end - 1);
+        let parsed = self.overlay.add(self.tail + scope.layout.head_bytes()..end - 1);
         assert!(parsed.is_ok(), "a record must be readable before it is written: {parsed:?}");
         if let Err(error) = self.write_and_flush(&written, durability) {
             self.overlay.truncate_ops(ops_before);
@@ -241,27 +250,41 @@ impl Journal {
         }
         self.tail = end;
         self.next_seq = seq.wrapping_add(1);
-        self.flushed |= durability == Durability::Power;
+        self.checksums.push(checksum);
+        self.flush_is_noted = false;
+        if durability == Durability::Power {
+            self.flushed_seq = seq;
+        }
         Ok(())
     }
 
     fn write_and_flush(&self, record: &[u8], durability: Durability) -> Result<(), Error> {
-        let offset = u64::try_from(self.tail).unwrap_or(u64::MAX);
-        self.file
-            .file
-            .write_all_at(record, offset)
-            .map_err(|source| io_error(Verb::Write, &self.file.path, source))?;
+        self.write_at(self.tail, record)?;
         match durability {
             Durability::Power => self.sync_data(),
             Durability::Process => Ok(()),
         }
     }
 
+    /// Whether all of it is known to be flushed.
+    pub(super) const fn is_flushed(&self) -> bool {
+        self.flushed_seq.wrapping_add(1) == self.next_seq
+    }
+
+    /// Whether the journal holds a record with this checksum.
+    pub(super) fn has_checksum(&self, checksum: u32) -> bool {
+        self.checksums.contains(&checksum)
+    }
+
+    /// The number of the index that a cut writes now, for the generation that it begins.
+    pub(super) fn next_index_id(&self, generation: u32) -> u64 {
+        index::id(generation, self.last_checksum())
+    }
+
     /// Makes a record that may or may not have reached the disk into none. Otherwise the next process would find it
     /// in memory, and build on what may never reach the disk.
     fn take_back(&self, error: Error) -> Error {
-        let offset = u64::try_from(self.tail).unwrap_or(u64::MAX);
-        let overwritten = self.file.file.write_all_at(&[0; RECORD_HEAD_BYTES], offset);
+        let overwritten = self.write_at(self.tail, &vec![0; self.header.layout.head_bytes()]);
         let _ = self.file.file.sync_data();
         match overwritten {
             Ok(()) => error,
@@ -272,34 +295,30 @@ impl Journal {
     /// Begins the next generation, with an empty journal. All that the journal says must be in the files, flushed.
     pub(super) fn begin(&mut self, header: Header) -> Result<(), Error> {
         let bytes = header.to_bytes();
-        self.file
-            .file
-            .write_all_at(&bytes, 0)
-            .map_err(|source| io_error(Verb::Write, &self.file.path, source))?;
+        self.write_at(0, &bytes)?;
         self.sync_data()?;
         self.tail = HEADER_BYTES;
         self.next_seq = header.first_seq;
+        self.flushed_seq = header.first_seq.saturating_sub(1);
+        self.flush_is_noted = false;
+        self.checksums.clear();
         self.header = header;
         self.overlay = Overlay::new(bytes);
-        self.flushed = true;
         Ok(())
     }
 
     /// Writes the header over a damaged one, and nothing of what stands behind it.
     pub(super) fn write_header(&self) -> Result<(), Error> {
         let bytes = self.header.to_bytes();
-        self.file
-            .file
-            .write_all_at(bytes.get(..HEADER_BYTES).unwrap_or_default(), 0)
-            .map_err(|source| io_error(Verb::Write, &self.file.path, source))?;
+        self.write_at(0, bytes.get(..HEADER_BYTES).unwrap_or_default())?;
         self.sync_data()
     }
 
     /// Flushes what earlier calls wrote and may have died before flushing.
     pub(super) fn make_durable(&mut self) -> Result<(), Error> {
-        if !self.flushed && !self.is_empty() {
+        if !self.is_flushed() {
             self.sync_data()?;
-            self.flushed = true;
+            self.flushed_seq = self.next_seq.wrapping_sub(1);
         }
         Ok(())
     }
@@ -317,20 +336,17 @@ impl Journal {
         }
     }
 
-    fn sync_data(&self) -> Result<(), Error> {
+    pub(super) fn write_at(&self, place: usize, bytes: &[u8]) -> Result<(), Error> {
+        let offset = u64::try_from(place).unwrap_or(u64::MAX);
+        let written = self.file.file.write_all_at(bytes, offset);
+        written.map_err(|source| io_error(Verb::Write, &self.file.path, source))
+    }
+
+    pub(super) fn sync_data(&self) -> Result<(), Error> {
         self.file.file.sync_data().map_err(|source| io_error(Verb::Sync, &self.file.path, source))
     }
 
     fn sync_all(&self) -> Result<(), Error> {
         self.file.file.sync_all().map_err(|source| io_error(Verb::Sync, &self.file.path, source))
     }
-}
-
-/// The bytes of a record.
-fn finished(body: Body, generation: u32, seq: u64) -> Vec<u8> {
-    let mut bytes = body.into_bytes();
-    let (head, rest) = bytes.split_at_mut(RECORD_HEAD_BYTES);
-    head.copy_from_slice(&record_head(generation, seq, rest));
-    bytes.push(b'\n');
-    bytes
 }

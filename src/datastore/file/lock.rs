@@ -2,10 +2,14 @@
 //!
 //! The lock on the directory excludes even when somebody removes `lock`; the file is for file systems where a directory
 //! cannot be locked. This is the only file that waits.
+//!
+//! Whoever can open a file or directory for reading can hold a lock on it. So `lock` is its owner's alone, and a directory
+//! that other users can open (one that was there before the store) is not locked: the file alone excludes then. Its mode is
+//! left as it is, since other programs may use the directory too.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,7 +17,7 @@ use nix::fcntl::OFlag;
 
 use super::Access;
 use super::dir::Dir;
-use super::open_file::io_error;
+use super::open_file::{OpenFile, io_error};
 use crate::datastore::{Error, Verb};
 
 /// The name of the lock file.
@@ -83,6 +87,9 @@ impl Locks {
     }
 
     fn take_directory(&self, dir: &Dir) -> Result<(), Error> {
+        if dir.is_open_to_others() {
+            return Ok(());
+        }
         match self.acquire(dir.file()) {
             Ok(true) => Ok(()),
             Ok(false) => Err(self.busy(dir)),
@@ -156,16 +163,25 @@ fn open(dir: &Dir, access: Access) -> Result<Option<File>, Error> {
         Access::Read => OFlag::O_RDONLY,
     };
     if let Some(found) = dir.open_file(LOCK, flags)? {
-        return Ok(Some(found.file));
+        return Ok(Some(private(found, access)));
     }
     match access {
         Access::Change => match dir.create_file(LOCK)? {
             Some(made) => Ok(Some(made)),
             // Somebody was faster, where the directory could not be locked.
-            None => Ok(dir.open_file(LOCK, flags)?.map(|found| found.file)),
+            None => Ok(dir.open_file(LOCK, flags)?.map(|found| private(found, access))),
         },
         Access::Read => Ok(None),
     }
+}
+
+/// Takes the permission to open the lock file from other users, who could hold the lock.
+fn private(found: OpenFile, access: Access) -> File {
+    if access == Access::Change && found.mode & 0o077 != 0 {
+        // Fails for who is neither its owner nor root, and locks all the same.
+        let _ = found.file.set_permissions(Permissions::from_mode(0o600));
+    }
+    found.file
 }
 
 /// Whether an error of a lock means that this kind of thing cannot be locked here.

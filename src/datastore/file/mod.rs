@@ -16,12 +16,13 @@
 //! | `openat2`, `fstat`, `pread`, `close` | `state` | configuration, pools, reservations; none while the journal has them |
 //! | `openat2` | the host's node | absent, as a rule |
 //! | `openat2`, `fstat`, 2 `pread`, `close` | `index` | whether the handle holds something: first line and one page |
-//! | `openat2`, 2 `getdents64`, `close` | `ipam/room/<host>` | a block with room |
+//! | `openat2`, `getdents64`, `close` | `ipam/room/<host>` | a block with room |
 //! | `openat2`, `fstat`, `pread`, `close` | the block | which address |
 //! | `pwrite`, `fdatasync` | `journal` | the commit |
+//! | `pwrite` | `journal` | after the answer is out: that the commit is flushed |
 //! | 3 `close` | journal, lock, directory | after the answer is out |
 //!
-//! That is 31, and 3 after the answer; GNU's C library says `statx` for `fstat`. A DEL has no list of blocks with room, but
+//! That is 30, and 4 after the answer; GNU's C library says `statx` for `fstat`. A DEL has no list of blocks with room, but
 //! looks for the journal and for the block's entry in that list: 29. The handle's blocks are read through `index`.
 //!
 //! # Invariants
@@ -38,12 +39,15 @@ mod commit;
 mod create;
 mod cut;
 mod dir;
+mod folders;
+mod frame;
 mod handles;
 mod header;
 mod index;
 mod inspect;
 mod journal;
 mod layout;
+mod limits;
 mod lock;
 mod open_file;
 mod origin;
@@ -56,6 +60,7 @@ mod room;
 mod salvage;
 mod slots;
 mod state;
+mod tail;
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "the tests do to files what befalls them")]
 mod tests;
@@ -195,6 +200,8 @@ impl FileStore {
             create::refuse_lost_journal(&dir)?;
             create::create(&dir)?;
             journal = Journal::open(&dir, access)?;
+        } else if access == Access::Change && journal.as_ref().is_some_and(Journal::is_unused) {
+            create::finish(&dir)?;
         }
         let journal = journal.ok_or_else(|| open_file::vanished(&dir.path_of(layout::JOURNAL)))?;
         Ok(Some(FileStore {
@@ -266,12 +273,17 @@ impl Datastore for FileStore {
     }
 
     async fn settle(&mut self) {
-        if self.access == Access::Change
-            && self.locked
-            && self.is_due_for_cut()
+        if self.access != Access::Change || !self.locked {
+            return;
+        }
+        if self.is_due_for_cut()
             && let Err(error) = self.cut()
         {
             log::warn!("{error}; the journal is written out by a later call");
+        }
+        // A cut that failed may have let go of the lock.
+        if self.locked {
+            self.journal.note_flush();
         }
     }
 

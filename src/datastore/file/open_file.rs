@@ -9,8 +9,9 @@ use nix::errno::Errno;
 
 use crate::datastore::{Error, Verb};
 
-/// The largest file that is read at once. A block of 4,096 addresses takes about 2 MiB.
-const FILE_BYTES_MAX: u64 = 64 << 20;
+/// The largest file that is read at once, and so the largest that is written. A block of 4,096 addresses takes about
+/// 2 MiB.
+pub(super) const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// An open file of the store, found to be safe.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(super) struct OpenFile {
     pub(super) path: PathBuf,
     /// In bytes, when it was opened.
     pub(super) size: u64,
+    /// The permission bits.
+    pub(super) mode: u32,
 }
 
 impl OpenFile {
@@ -34,7 +37,7 @@ impl OpenFile {
                 format!("others may write to it (mode {:03o})", metadata.mode() & 0o777),
             ));
         }
-        Ok(Self { file, size: metadata.len(), path })
+        Ok(Self { file, size: metadata.len(), mode: metadata.mode() & 0o777, path })
     }
 
     /// All of it.

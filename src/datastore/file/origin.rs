@@ -1,63 +1,62 @@
 //! What a journal says of itself where its header cannot be read: the first record, or the mark in its place, has a
 //! checksum that was started from the generation, and a checksum can be taken back to its start.
 
-use super::header::{
-    Found, HEADER_BYTES, MARK_BYTES, RECORD_HEAD_BYTES, RECORD_MAGIC, mark, parse_mark, parse_record_head,
-    record_at,
+use super::frame::{
+    Found, Head, HeadLayout, MARK_BYTES, Scope, mark_at, parse_mark, record_at, records_after,
 };
+use super::header::HEADER_BYTES;
 
-/// What of a lost header is certain.
+/// The certain fields of a lost header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Origin {
+    pub(super) layout: HeadLayout,
     pub(super) first_seq: u64,
     pub(super) generation: u32,
 }
 
 /// Finds the origin of a journal. `None`: what stands behind the header does not say it beyond doubt.
 pub(super) fn origin(journal: &[u8]) -> Option<Origin> {
-    of_records(journal).or_else(|| of_mark(journal))
+    HeadLayout::ALL
+        .into_iter()
+        .find_map(|layout| of_records(layout, journal).or_else(|| of_mark(layout, journal)))
 }
 
 /// By the first record: whatever follows it must be of the same generation.
-fn of_records(journal: &[u8]) -> Option<Origin> {
-    let (head, rest) = journal.get(HEADER_BYTES..)?.split_at_checked(RECORD_HEAD_BYTES)?;
-    let (first_seq, len, crc) = parse_record_head(head)?;
-    let body = rest.get(..usize::try_from(len).ok()?)?;
-    let generation = start_of(crc, head.get(..RECORD_SUMMED)?.iter().chain(body));
-    let at = |place, seq| record_at(journal, place, journal.len(), generation, |found| found == seq);
-    let Found::Record { end, .. } = at(HEADER_BYTES, first_seq) else {
+fn of_records(layout: HeadLayout, journal: &[u8]) -> Option<Origin> {
+    let (text, rest) = journal.get(HEADER_BYTES..)?.split_at_checked(layout.head_bytes())?;
+    let head = Head::parse(layout, text)?;
+    let body = rest.get(..usize::try_from(head.len).ok()?)?;
+    let generation = start_of(head.crc, text.get(..layout.summed_bytes())?.iter().chain(body));
+    let scope = Scope { layout, generation };
+    let at = |place, seq| record_at(journal, place, journal.len(), scope, |found| found == seq);
+    let Found::Record { end, .. } = at(HEADER_BYTES, head.seq) else {
         return None;
     };
-    let next = first_seq.checked_add(1)?;
-    let is_sure = journal.get(end..end + MARK_BYTES) == Some(&mark(generation, next)[..])
-        || matches!(at(end, next), Found::Record { .. });
-    is_sure.then_some(Origin { first_seq, generation })
+    let next = head.seq.checked_add(1)?;
+    let is_sure =
+        mark_at(journal, end, scope, next).is_some() || matches!(at(end, next), Found::Record { .. });
+    is_sure.then_some(Origin { layout, first_seq: head.seq, generation })
 }
 
 /// By the mark of a journal without records: those of the generation before must be left behind it, unless it is the
 /// very first.
-fn of_mark(journal: &[u8]) -> Option<Origin> {
+fn of_mark(layout: HeadLayout, journal: &[u8]) -> Option<Origin> {
     let bytes = journal.get(HEADER_BYTES..HEADER_BYTES + MARK_BYTES)?;
-    let (first_seq, crc) = parse_mark(bytes)?;
+    let (first_seq, crc) = parse_mark(layout, bytes)?;
     let generation = start_of(crc, bytes.get(..MARK_SUMMED)?);
-    let origin = Origin { first_seq, generation };
-    if mark(generation, first_seq) != bytes {
-        return None;
-    }
+    mark_at(journal, HEADER_BYTES, Scope { layout, generation }, first_seq)?;
+    let origin = Origin { layout, first_seq, generation };
     if (first_seq, generation) == (1, 1) {
         return Some(origin);
     }
-    let before = generation.checked_sub(1)?;
-    let is_older = |at: usize| {
-        let found = record_at(journal, at, journal.len(), before, |seq| seq < first_seq);
-        matches!(found, Found::Record { .. })
-    };
-    let mut places = journal.windows(RECORD_MAGIC.len()).enumerate();
-    places.any(|(at, bytes)| bytes == RECORD_MAGIC && is_older(at)).then_some(origin)
+    let generation = generation.checked_sub(1)?;
+    // The generation before may be of the format before.
+    let mut before = HeadLayout::ALL
+        .into_iter()
+        .flat_map(|layout| records_after(journal, HEADER_BYTES, Scope { layout, generation }));
+    before.any(|(_, head, _)| head.seq < first_seq).then_some(origin)
 }
 
-/// How much of a record's header its checksum covers, in bytes.
-const RECORD_SUMMED: usize = 30;
 /// How much of a mark its checksum covers, in bytes.
 const MARK_SUMMED: usize = 21;
 
@@ -78,14 +77,21 @@ fn start_of<'a>(crc: u32, bytes: impl IntoIterator<Item = &'a u8, IntoIter: Doub
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::datastore::file::header::{Header, record_head};
+    use crate::datastore::file::frame::{Link, Mark, RECORD_HEAD_BYTES, finish_record};
+    use crate::datastore::file::header::Header;
+
+    const fn scope(generation: u32) -> Scope {
+        Scope { layout: HeadLayout::Two, generation }
+    }
+
+    fn mark(generation: u32, seq: u64) -> Vec<u8> {
+        crate::datastore::file::frame::mark(scope(generation), Mark::Flushed, seq)
+    }
 
     fn record(generation: u32, seq: u64) -> Vec<u8> {
-        let body = format!("clear 0 10.88.3.64/26 5 {seq}\n");
-        let mut bytes = record_head(generation, seq, body.as_bytes());
-        bytes.extend_from_slice(body.as_bytes());
-        bytes.push(b'\n');
-        bytes
+        let body = format!("{}clear 0 10.88.3.64/26 5 {seq}\n", " ".repeat(RECORD_HEAD_BYTES));
+        let link = Link { flushed: seq - 1, previous: 0 };
+        finish_record(scope(generation), seq, link, body.into_bytes()).0
     }
 
     /// A journal whose header is gone.
@@ -99,7 +105,7 @@ mod tests {
     #[test]
     fn a_checksum_is_taken_back_to_its_start() {
         for start in [0, 1, 77, u32::MAX] {
-            for bytes in [&b""[..], b"x", b"HAE1 0000000000000001"] {
+            for bytes in [&b""[..], b"x", b"HAE2 0000000000000001"] {
                 let mut hasher = crc32fast::Hasher::new_with_initial(start);
                 hasher.update(bytes);
                 assert_eq!(start_of(hasher.finalize(), bytes), start);
@@ -109,7 +115,7 @@ mod tests {
 
     #[test]
     fn records_say_of_which_generation_they_are() {
-        let expected = Some(Origin { first_seq: 12, generation: 7 });
+        let expected = Some(Origin { layout: HeadLayout::Two, first_seq: 12, generation: 7 });
         assert_eq!(origin(&journal(&[record(7, 12), mark(7, 13)])), expected);
         assert_eq!(origin(&journal(&[record(7, 12), record(7, 13)])), expected);
         assert_eq!(origin(&journal(&[record(7, 12), record(7, 13), mark(7, 14)])), expected);
@@ -127,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_mark_needs_records_of_the_generation_before() {
-        let expected = Some(Origin { first_seq: 12, generation: 7 });
+        let expected = Some(Origin { layout: HeadLayout::Two, first_seq: 12, generation: 7 });
         assert_eq!(origin(&journal(&[mark(7, 12), vec![b'x'; 9], record(6, 11)])), expected);
         assert_eq!(origin(&journal(&[mark(7, 12), record(5, 11)])), None);
         assert_eq!(origin(&journal(&[mark(7, 12), record(6, 12)])), None);
@@ -135,7 +141,7 @@ mod tests {
         let first = Header::new().to_bytes();
         assert_eq!(
             origin(&journal(&[first[HEADER_BYTES..].to_vec()])),
-            Some(Origin { first_seq: 1, generation: 1 })
+            Some(Origin { layout: HeadLayout::Two, first_seq: 1, generation: 1 })
         );
     }
 }

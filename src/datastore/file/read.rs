@@ -260,7 +260,6 @@ impl FileStore {
         if let Some(dir) = self.dir.open_dir(folder)? {
             dir.for_each_name(|name| {
                 names.push(name.to_owned());
-                true
             })?;
         }
         Ok(names)

@@ -4,6 +4,8 @@
 use std::collections::BTreeSet;
 
 use super::codec::decode_affinity;
+use super::cut::sweep;
+use super::folders::Folders;
 use super::handles::HandleMap;
 use super::index;
 use super::inspect::owner_names;
@@ -34,6 +36,7 @@ impl FileStore {
             }
         }
         if is_due && self.journal.header.index != 0 {
+            self.journal.make_durable()?;
             let map = self.whole_handle_map()?;
             index::build(&self.dir, self.journal.header.index, 0, &index::entries(&map))?;
             done.push(format!("made `{INDEX}` anew from the blocks"));
@@ -79,7 +82,6 @@ impl FileStore {
             if let Some(dir) = self.dir.open_dir(&folder)? {
                 dir.for_each_name(|name| {
                     names.push(name.to_owned());
-                    true
                 })?;
             }
             for name in names.iter().filter(|name| cidr_of_file(name).is_some()) {
@@ -142,23 +144,21 @@ impl FileStore {
                 if !wanted.contains(&format!("{folder}/{name}")) && !unknown.contains(name) {
                     stray.push(format!("{folder}/{name}"));
                 }
-                true
             })?;
             for name in stray.iter().filter(|name| self.journal.overlay.latest(name) == Latest::File) {
                 self.dir.remove(name)?;
                 changed += 1;
             }
         }
+        let mut folders = Folders::new(&self.dir, sweep(&self.dir)?);
         for name in &wanted {
             if self.journal.overlay.latest(name) == Latest::File && !self.dir.exists(name)? {
                 let folder = name.rsplit_once('/').map_or(ROOM, |(folder, _)| folder);
-                self.dir.make_dir("ipam")?;
-                self.dir.make_dir(ROOM)?;
-                self.dir.make_dir(folder)?;
-                self.dir.create_file(name)?;
+                folders.touch(folder, name.rsplit_once('/').map_or(name, |(_, file)| file))?;
                 changed += 1;
             }
         }
+        folders.sync()?;
         Ok(changed)
     }
 }

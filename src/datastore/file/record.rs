@@ -158,6 +158,8 @@ fn number(digits: &[u8]) -> Option<u64> {
 pub(super) struct Body {
     bytes: Vec<u8>,
     head: usize,
+    /// The largest file that it writes, with its length.
+    largest_put: Option<(String, usize)>,
 }
 
 impl Body {
@@ -165,7 +167,7 @@ impl Body {
     pub(super) fn new(head: usize) -> Self {
         let mut bytes = Vec::with_capacity(1024);
         bytes.resize(head, b' ');
-        Self { bytes, head }
+        Self { bytes, head, largest_put: None }
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -181,7 +183,14 @@ impl Body {
         self.bytes.len() - self.head
     }
 
+    pub(super) fn largest_put(&self) -> Option<(&str, usize)> {
+        self.largest_put.as_ref().map(|(name, len)| (name.as_str(), *len))
+    }
+
     pub(super) fn put(&mut self, key: &str, value: &[u8]) {
+        if self.largest_put().is_none_or(|(_, len)| len < value.len()) {
+            self.largest_put = Some((key.to_owned(), value.len()));
+        }
         self.line(format_args!("put {} {key}", value.len()));
         self.payload(value);
     }

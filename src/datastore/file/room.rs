@@ -2,6 +2,8 @@
 //!
 //! They are derived, and only ever a hint: whoever needs certainty reads the blocks.
 
+use std::cell::Cell;
+
 use super::FileStore;
 use super::layout::{ROOM, cidr_of_stem, room_of, stem};
 use super::overlay::Latest;
@@ -9,15 +11,12 @@ use crate::api::Affinity;
 use crate::datastore::{Error, RoomOf, lies_in};
 use crate::net::Cidr;
 
-/// How many names are read of a directory at least, where it has so many: about one buffer of the system call.
-const NAMES_MIN: usize = 512;
-
 /// What a session saw of an owner's directory.
 #[derive(Debug)]
 pub(super) struct RoomSeen {
     folder: String,
     blocks: Vec<Cidr>,
-    /// Whether these are all.
+    /// Whether these are all, as far as a hint has to know.
     complete: bool,
 }
 
@@ -53,15 +52,18 @@ impl FileStore {
     fn room_in(&self, folder: String, within: &[Cidr], enough: usize) -> Result<RoomSeen, Error> {
         let mut blocks = Vec::new();
         let mut complete = true;
-        let (mut read, mut fitting) = (0, 0);
+        let fitting = Cell::new(0);
         if let Some(dir) = self.dir.open_dir(&folder)? {
-            complete = dir.for_each_name(|name| {
-                read += 1;
+            let each = |name: &str| {
                 if let Some(cidr) = cidr_of_stem(name) {
-                    fitting += usize::from(lies_in(within, cidr));
+                    fitting.set(fitting.get() + usize::from(lies_in(within, cidr)));
                     blocks.push(cidr);
                 }
-                read < NAMES_MIN || fitting < enough
+            };
+            dir.for_names(each, |was_full| {
+                let goes_on = was_full && fitting.get() < enough;
+                complete = goes_on || !was_full;
+                goes_on
             })?;
         }
         for (name, present) in self.journal.overlay.names_in(&folder) {

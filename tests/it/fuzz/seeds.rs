@@ -84,7 +84,7 @@ pub(super) const ARGS: [&str; 20] = [
 ];
 
 /// What records are made of.
-pub(super) const OPERATIONS: [&str; 16] = [
+pub(super) const OPERATIONS: [&str; 18] = [
     "put ",
     "delete 0 ",
     "set 0 10.0.0.0/29 0 1001 ",
@@ -99,7 +99,9 @@ pub(super) const OPERATIONS: [&str; 16] = [
     "18446744073709551615",
     "ffffffff",
     "HA01 ",
+    "HA02 ",
     "HAJ1 ",
+    "HAJ2 ",
     "\n",
 ];
 
@@ -166,11 +168,11 @@ pub(super) fn journals(scratch: &Path) -> Vec<Vec<u8>> {
     raw.truncate(end);
     let mut bodies = Vec::new();
     let mut rest = &raw[128..];
-    while let Some(head) = rest.get(..40).filter(|head| head.starts_with(b"HA01 ")) {
+    while let Some(head) = rest.get(..66).filter(|head| head.starts_with(b"HA02 ")) {
         let length = std::str::from_utf8(&head[22..30]).expect("hexadecimal");
         let length = usize::from_str_radix(length, 16).expect("hexadecimal");
-        bodies.push(rest[40..40 + length].to_vec());
-        rest = &rest[41 + length..];
+        bodies.push(rest[66..66 + length].to_vec());
+        rest = &rest[67 + length..];
     }
     assert!(bodies.len() >= 5, "{} records", bodies.len());
     let joined = bodies.join(&b"%%\n"[..]);

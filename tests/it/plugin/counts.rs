@@ -161,7 +161,7 @@ fn the_answer_is_printed_between_the_flush_and_the_rest() {
         let (answer, calls) = record(&strace, network.call("ADD", &format!("c{n}")), lab.path());
         answer.succeeded();
         let place = |found: &dyn Fn(&SystemCall) -> bool| calls.iter().position(found);
-        let record = place(&|call| call.line.starts_with("pwrite64(") && call.line.contains("HA01 "));
+        let record = place(&|call| call.line.starts_with("pwrite64(") && call.line.contains("HA02 "));
         let flush = place(&|call| call.name == "fdatasync");
         let print = place(&|call| call.line.starts_with("write(1,"));
         assert!(record.is_some() && record < flush && flush < print, "{record:?} {flush:?} {print:?}");

@@ -198,7 +198,7 @@ fn a_journal_that_is_damaged_or_gone_is_named_and_no_shorter_one_is_believed() {
     let before = View::of(&lab.store()).sound().held;
     let journal = lab.store().join("journal");
     let whole = fs::read(&journal).expect("a journal");
-    let first_record = whole.windows(5).position(|bytes| bytes == b"HA01 ").expect("a record");
+    let first_record = whole.windows(5).position(|bytes| bytes == b"HA02 ").expect("a record");
     let flipped = |at: usize| {
         let mut bytes = whole.clone();
         bytes[at] ^= 1;
@@ -232,6 +232,42 @@ fn a_journal_that_is_damaged_or_gone_is_named_and_no_shorter_one_is_believed() {
     fs::write(&journal, &whole).expect("ours");
     assert_eq!(View::of(&lab.store()).sound().held, before);
     network.del("late0").succeeded();
+}
+
+/// Answered commits are dropped by a repair only if somebody agreed, and was told which.
+#[test]
+fn damaged_record_is_dropped_only_with_yes() {
+    let lab = Lab::in_memory();
+    let network = written_out(&lab);
+    let late: Vec<_> = (0..3).map(|n| network.add(&format!("late{n}")).addresses()).collect();
+    let journal = lab.store().join("journal");
+    let mut bytes = fs::read(&journal).expect("a journal");
+    let first_record = bytes.windows(5).position(|bytes| bytes == b"HA02 ").expect("a record");
+    bytes[first_record + 80] ^= 1;
+    fs::write(&journal, &bytes).expect("ours");
+    network.add("new").refused().says(&["ipam check --repair"]);
+    let url = format!("file://{}", lab.store().display());
+    let repair = |yes: &[&str]| {
+        let words = [&["--datastore", &url, "ipam", "check", "--repair"], yes].concat();
+        Call::typed(&words, "").run()
+    };
+    let refused = repair(&[]);
+    assert!(!refused.is_success(), "{refused:?}");
+    assert!(fs::read(&journal).expect("a journal") == bytes, "nobody agreed");
+    let repaired = repair(&["--yes"]);
+    for said in [format!("{refused:?}"), format!("{repaired:?}")] {
+        assert!(said.contains("which cannot be read"), "{said}");
+        for (n, address) in late.iter().enumerate().skip(1) {
+            let address = address[0].to_string();
+            let address = address.split('/').next().unwrap_or_default();
+            assert!(said.contains(&format!("{address} assigned to pods.late{n}")), "{said}");
+        }
+    }
+    network.add("new").succeeded();
+    for n in 0..3 {
+        network.del(&format!("late{n}")).succeeded();
+    }
+    View::of(&lab.store()).sound();
 }
 
 #[test]

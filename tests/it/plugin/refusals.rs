@@ -287,6 +287,10 @@ fn a_log_that_cannot_be_written_fails_no_call_and_never_mixes_with_the_answer() 
     assert!(!answer.stderr.is_empty(), "debug says something");
     answer.result();
     network.with("log_file_path", "/proc/nope/x.log").add("d").result();
+    let fifo = lab.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("a fifo");
+    let told = network.with("log_file_path", fifo.to_str().expect("text")).add("f").succeeded();
+    assert!(told.stderr.contains("the log goes to standard error"), "{told:?}");
     let file = lab.path().join("a.log");
     let answer = network.with("log_file_path", file.to_str().expect("text")).add("e").succeeded();
     assert_eq!(answer.stderr, "");

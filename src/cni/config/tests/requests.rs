@@ -97,6 +97,14 @@ fn the_pod_is_known_when_both_its_names_are() {
 }
 
 #[test]
+fn long_pod_name_is_noted_as_kubernetes_allows() {
+    let args = format!("K8S_POD_NAME=x{};K8S_POD_NAMESPACE={}", "ä".repeat(60_000), "n".repeat(254));
+    let pod = read(r#"{"name":"n","ipam":{}}"#, Verb::Add, &args).expect("is taken").request.pod;
+    let expected = Pod { namespace: "n".repeat(253), name: format!("x{}", "ä".repeat(126)) };
+    assert_eq!(pod, Some(expected));
+}
+
+#[test]
 fn what_is_asked_for_finds_its_place_or_is_refused() {
     let slots = |section: &str, ips: &str| {
         let text = format!(r#"{{"name":"n","ipam":{section},"runtimeConfig":{{"ips":{ips}}}}}"#);

@@ -1,7 +1,8 @@
 //! Damage is named, and never taken for less than there was.
 
 use super::*;
-use crate::datastore::file::header::{HEADER_BYTES, MARK_BYTES, RECORD_HEAD_BYTES, record_head};
+use crate::datastore::file::frame::{Link, MARK_BYTES, RECORD_HEAD_BYTES, Scope, finish_record};
+use crate::datastore::file::header::HEADER_BYTES;
 
 #[test]
 fn a_flipped_bit_never_hides_a_record() {
@@ -44,7 +45,7 @@ fn a_flipped_bit_never_hides_a_record() {
 fn start_of_last_record(bench: &Bench) -> usize {
     let journal = bench.journal();
     let seq = journal.next_seq() - 1;
-    let start = format!("HA01 {seq:016x}");
+    let start = format!("HA02 {seq:016x}");
     let bytes = bench.journal_bytes();
     bytes.windows(start.len()).position(|window| window == start.as_bytes()).expect("the last record")
 }
@@ -79,7 +80,7 @@ fn a_torn_tail_is_no_commit_whatever_its_length() {
 #[test]
 fn a_later_record_far_behind_a_damaged_one_is_found() {
     let bench = with_twenty_records();
-    let mut store = bench.change();
+    let mut store = bench.session(Durability::Power);
     for number in 0..60 {
         put(&mut store, &Key::Pool(format!("p{number}")), pool("x"));
         store.settings().expect("settings");
@@ -108,20 +109,24 @@ fn records_of_older_generations_mean_nothing() {
         bench.everything_now()
     };
     // The old records are all still there, behind the header and the mark.
-    assert!(bench.journal_bytes().windows(5).filter(|window| window == b"HA01 ").count() > 10);
+    assert!(bench.journal_bytes().windows(5).filter(|window| window == b"HA02 ").count() > 10);
     assert!(bench.journal().is_empty());
     // One with the right number, but of the generation before, is none either.
     let mut bytes = bench.journal_bytes();
     let body = b"delete 0 ipam/affinities/host%3An/10.0.0.0-29.json 0\n";
-    let mut record = record_head(1, bench.journal().next_seq(), body);
-    record.extend_from_slice(body);
-    record.push(b'\n');
+    let scope = bench.journal().header.scope();
+    let body = [&[b' '; RECORD_HEAD_BYTES][..], body].concat();
+    let link = Link { flushed: 0, previous: 0 };
+    let record_of = |generation| {
+        finish_record(Scope { generation, ..scope }, bench.journal().next_seq(), link, body.clone()).0
+    };
+    let record = record_of(1);
     bytes[HEADER_BYTES..HEADER_BYTES + record.len()].copy_from_slice(&record);
     bench.put_journal(&bytes);
     assert_eq!(bench.everything_now(), all);
     // The same, of this generation, is one: the test can fail.
-    let record = record_head(2, bench.journal().next_seq(), body);
-    bytes[HEADER_BYTES..HEADER_BYTES + RECORD_HEAD_BYTES].copy_from_slice(&record);
+    let record = record_of(2);
+    bytes[HEADER_BYTES..HEADER_BYTES + record.len()].copy_from_slice(&record);
     bench.put_journal(&bytes);
     assert!(bench.everything().expect("valid") != all);
 }
@@ -183,4 +188,33 @@ fn a_change_that_does_not_fit_its_block_is_damage() {
     assert!(bench.damage().1.contains("does not fit block 10.0.0.0/29 in state 1010"));
     fs::remove_file(&path).expect("removed");
     assert_eq!(bench.damage().0, path);
+}
+
+/// Its index leads to it only by way of handles, which a claim does not ask for.
+#[test]
+fn lost_block_is_not_claimed_again() {
+    let bench = with_twenty_records();
+    let mut store = bench.change();
+    store.write_out().expect("written out");
+    let path = bench.file("ipam/blocks/10.0.0.0-29.json");
+    fs::remove_file(&path).expect("removed");
+    drop(store);
+    let mut store = bench.change();
+    let (block, key) = (cidr("10.0.0.0/29"), Key::Affinity(owner("n"), cidr("10.0.0.0/29")));
+    let affinity = get(&mut store, &key).expect("the affinity");
+    let new = || IpamBlock::new(block, Some(owner("n")), crate::clock::Timestamp::default(), 5000);
+    let mut batch = Batch::default();
+    batch.create(Key::Block(block), new());
+    let mut with_affinity = batch.clone();
+    with_affinity.update(key, affinity.revision, BlockAffinity::default());
+    for batch in [batch, with_affinity] {
+        match try_commit(&mut store, batch) {
+            Err(Error::Damaged { path: found, problem }) => {
+                assert_eq!(found, path);
+                assert!(problem.contains("it is missing, and host:n has it"), "{problem}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    claim(&mut store, "10.0.0.16/29", "n");
 }

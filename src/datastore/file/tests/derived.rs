@@ -97,10 +97,10 @@ fn a_flipped_bit_in_the_index_hides_no_handle() {
     bench.change().write_out().expect("written out");
     let good = fs::read(bench.file("index")).expect("the index");
     let dir = crate::datastore::file::Dir::open_store(&bench.path()).expect("opens").expect("exists");
-    let header = bench.journal().header;
+    let journal = bench.journal();
     let looked_up = || {
         let ids = ["h0", "h3", "h7", "nobody"];
-        ids.map(|id| index::lookup(&dir, &header, fnv1a(id.as_bytes())).expect("is read"))
+        ids.map(|id| index::lookup(&dir, &journal, fnv1a(id.as_bytes())).expect("is read"))
     };
     let right = looked_up();
     // Every byte of the first line and of the slots in use, and of some that are free.
@@ -220,4 +220,110 @@ fn what_is_derived_agrees_whatever_the_journal_has_and_a_reader_lets_others_in()
     };
     run_in_place(reader.each_block(&mut visit)).expect("visited");
     assert_eq!(seen, ask(&mut bench.reader(), Want::AllBlocks).objects().len());
+}
+
+/// Two handles with one FNV-1a hash.
+const TWINS: [&str; 2] = ["n.o5y4uyfprzzmm", "n.kgw3nwdl43ikc"];
+
+#[test]
+fn handles_of_one_hash_lose_only_themselves() {
+    let [gone, kept] = TWINS;
+    assert_eq!(fnv1a(gone.as_bytes()), fnv1a(kept.as_bytes()));
+    for cuts in 0..8 {
+        let bench = Bench::new();
+        let mut store = bench.change();
+        let cut_if = |store: &mut FileStore, bit: u32| {
+            if cuts >> bit & 1 == 1 {
+                store.write_out().expect("written out");
+            }
+        };
+        claim(&mut store, "10.0.0.0/29", "n");
+        assign(&mut store, "10.0.0.0/29", gone);
+        cut_if(&mut store, 0);
+        assign(&mut store, "10.0.0.0/29", kept);
+        cut_if(&mut store, 1);
+        release(&mut store, "10.0.0.0/29", gone);
+        assert_eq!(run_in_place(store.derived()).expect("is read"), [], "{cuts:03b}");
+        cut_if(&mut store, 2);
+        drop(store);
+        let mut store = bench.change();
+        assert_eq!(run_in_place(store.derived()).expect("is read"), [], "{cuts:03b}");
+        assert!(
+            ask(&mut store, Want::Held(handle(kept))).held().0.is_some(),
+            "{cuts:03b}: the other is lost"
+        );
+        assert!(ask(&mut store, Want::Held(handle(gone))).held().0.is_none());
+        release(&mut store, "10.0.0.0/29", kept);
+        store.write_out().expect("written out");
+        let text = fs::read_to_string(bench.file("index")).expect("the index");
+        assert_eq!(text.lines().filter(|line| !line.trim().is_empty()).count(), 1, "no slot is left: {text}");
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a directory");
+    for entry in fs::read_dir(from).expect("a directory") {
+        let (path, name) = entry.map(|entry| (entry.path(), entry.file_name())).expect("an entry");
+        if path.is_dir() {
+            copy(&path, &to.join(name));
+        } else {
+            fs::copy(&path, to.join(name)).expect("copied");
+        }
+    }
+}
+
+/// A backup without what is derived is put back over a newer store.
+#[test]
+fn index_of_another_history_is_not_believed() {
+    for cuts_after in [1, 2] {
+        let bench = with_twenty_records();
+        let mut store = bench.change();
+        store.write_out().expect("written out");
+        assign(&mut store, "10.0.0.0/29", "late");
+        drop(store);
+        let all = bench.everything_now();
+        let backup = bench.folder.path().join("backup");
+        copy(&bench.path(), &backup);
+        for name in ["index", "state", "lock"] {
+            fs::remove_file(backup.join(name)).expect("left out");
+        }
+        let mut store = bench.change();
+        for _ in 0..cuts_after {
+            release(&mut store, "10.0.0.0/29", "h7");
+            store.write_out().expect("written out");
+            assign(&mut store, "10.0.0.0/29", "h7");
+        }
+        release(&mut store, "10.0.0.0/29", "h7");
+        drop(store);
+        copy(&backup, &bench.path());
+        assert!(bench.everything_now() == all, "{cuts_after} cuts later");
+        let mut store = bench.change();
+        assert!(ask(&mut store, Want::Held(handle("h7"))).held().0.is_some(), "{cuts_after} cuts later");
+        release(&mut store, "10.0.0.0/29", "h7");
+        assert_eq!(run_in_place(store.derived()).expect("is read"), []);
+    }
+}
+
+/// Two stores went on from one backup. The index of one has the same generation as the journal of the other.
+#[test]
+fn index_of_a_twin_is_not_believed() {
+    let bench = with_twenty_records();
+    bench.change().write_out().expect("written out");
+    let backup = bench.folder.path().join("backup");
+    copy(&bench.path(), &backup);
+    let mut store = bench.change();
+    release(&mut store, "10.0.0.0/29", "h7");
+    store.write_out().expect("written out");
+    drop(store);
+    let other = fs::read(bench.file("index")).expect("the index");
+    fs::remove_dir_all(bench.path()).expect("removed");
+    copy(&backup, &bench.path());
+    let mut store = bench.change();
+    release(&mut store, "10.0.0.0/29", "h6");
+    store.write_out().expect("written out");
+    drop(store);
+    fs::write(bench.file("index"), other).expect("the twin's");
+    let mut store = bench.change();
+    assert!(ask(&mut store, Want::Held(handle("h7"))).held().0.is_some());
+    assert!(ask(&mut store, Want::Held(handle("h6"))).held().1.len() < 2);
 }

@@ -246,3 +246,28 @@ fn the_number_of_a_deleted_block_is_never_used_again_after_a_cut() {
         put(&mut store, &Key::Pool("a".to_owned()), pool("a"));
     }
 }
+
+/// A cut that was killed made directories, and did not flush the ones above them.
+#[test]
+fn cut_finishes_the_directories_of_a_killed_one() {
+    let bench = with_twenty_records();
+    let marker = bench.file(".host-affine-tmp-folders");
+    fs::create_dir(bench.file("index")).expect("an obstacle, before any directory");
+    bench.change().write_out().expect_err("it cannot write the index");
+    assert!(!marker.exists());
+    fs::remove_dir(bench.file("index")).expect("the obstacle goes");
+    fs::create_dir_all(bench.file("projectcalico.org/ippools/b.json/x")).expect("an obstacle");
+    bench.change().write_out().expect_err("it cannot write a pool");
+    assert!(marker.exists(), "directories were made");
+    let dir = super::super::Dir::open_store(&bench.path()).expect("opens").expect("exists");
+    let flushed = |is_marked| {
+        let mut folders = super::super::folders::Folders::new(&dir, is_marked);
+        folders.make("ipam/blocks").expect("exists");
+        folders.names().join(" ")
+    };
+    assert_eq!(flushed(false), "ipam/blocks");
+    assert_eq!(flushed(true), ". ipam ipam/blocks");
+    fs::remove_dir_all(bench.file("projectcalico.org/ippools/b.json")).expect("the obstacle goes");
+    bench.change().write_out().expect("written out");
+    assert!(!marker.exists());
+}

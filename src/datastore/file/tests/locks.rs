@@ -114,3 +114,33 @@ fn a_long_walk_keeps_nobody_waiting_and_sees_every_block_whole() {
     assert!(found(&ranges[70]).expect("the block").attributes.contains(&attribute("late")));
     assert!(matches!(bench.open_at_once(Access::Change), Err(Error::Locked { .. })), "it is locked again");
 }
+
+/// Anybody who can open a directory can hold a lock on it.
+#[test]
+fn stranger_with_the_directory_stops_nobody() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = Bench::new();
+    fs::create_dir(bench.path()).expect("a directory");
+    let set_mode =
+        |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("is set");
+    set_mode(&bench.path(), 0o755);
+    let stranger = fs::File::open(bench.path()).expect("opens");
+    fs2::FileExt::lock_exclusive(&stranger).expect("is locked");
+    drop(bench.open_at_once(Access::Change).expect("opens"));
+    drop(bench.open_at_once(Access::Read).expect("opens"));
+    let changing = bench.change();
+    assert!(
+        matches!(bench.open_at_once(Access::Change), Err(Error::Locked { .. })),
+        "the file still excludes"
+    );
+    assert!(matches!(bench.open_at_once(Access::Read), Err(Error::Locked { .. })), "the file still excludes");
+    drop(changing);
+    set_mode(&bench.path(), 0o700);
+    assert!(matches!(bench.open_at_once(Access::Change), Err(Error::Locked { .. })), "one of our own counts");
+    drop(stranger);
+    // The same of the lock file.
+    set_mode(&bench.file("lock"), 0o644);
+    drop(bench.change());
+    let mode = fs::metadata(bench.file("lock")).expect("metadata").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+}

@@ -2,8 +2,12 @@
 
 mod damage;
 mod derived;
+mod formats;
 mod journal;
+mod limits;
 mod locks;
+mod power_cut;
+mod repair;
 mod safety;
 mod salvage;
 mod stores;
@@ -53,6 +57,12 @@ impl Bench {
             lock_timeout: Duration::from_secs(30),
             operation: "process 1 (a test)".to_owned(),
         }
+    }
+
+    /// Opens the store as a call does whose commits are flushed, or not.
+    fn session(&self, durability: Durability) -> FileStore {
+        let options = Options { durability, ..self.options() };
+        FileStore::open(&options, Access::Change, IfAbsent::Create).expect("opens").expect("exists")
     }
 
     fn try_open(&self, access: Access) -> Result<Option<FileStore>, Error> {
@@ -242,10 +252,10 @@ fn change_holding(
     try_commit(store, batch)
 }
 
-/// A store whose journal has 20 records of every kind.
+/// A store whose journal has 20 records of every kind, all of which are known to be flushed.
 fn with_twenty_records() -> Bench {
     let bench = Bench::new();
-    let mut store = bench.change();
+    let mut store = bench.session(Durability::Power);
     put(&mut store, &Key::Pool("a".to_owned()), pool("a"));
     claim(&mut store, "10.0.0.0/29", "n");
     claim(&mut store, "10.0.0.8/29", "n");
@@ -260,6 +270,7 @@ fn with_twenty_records() -> Bench {
         assign(&mut store, "10.0.0.8/29", &format!("h{number}"));
     }
     assert_eq!(store.journal.next_seq(), 21);
+    run_in_place(store.settle());
     bench
 }
 

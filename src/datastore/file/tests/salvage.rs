@@ -104,7 +104,7 @@ fn a_header_that_nothing_vouches_for_is_not_made_up() {
 fn damage_behind_the_header_is_named_and_nothing_is_given_back() {
     let bench = with_twenty_records();
     let whole = bench.journal_bytes();
-    let tenth = format!("HA01 {:016x}", 10);
+    let tenth = format!("HA02 {:016x}", 10);
     let at =
         whole.windows(tenth.len()).position(|bytes| bytes == tenth.as_bytes()).expect("the tenth record");
     let mut bytes = whole.clone();
@@ -130,7 +130,7 @@ fn what_is_whole_newer_or_not_there_is_left_alone() {
     assert_eq!(salvage(&bench).expect("nothing is wrong"), None);
     let mut newer = Header::new().to_bytes();
     newer.truncate(HEADER_BYTES);
-    newer[3] = b'2';
+    newer[3] = b'3';
     let text = HEADER_BYTES - 9;
     let crc = crc32fast::hash(&newer[..text]);
     newer.splice(text.., format!("{crc:08x}\n").into_bytes());

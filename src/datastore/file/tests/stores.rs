@@ -45,7 +45,7 @@ fn a_store_is_made_with_all_directories_above_it() {
     put(&mut store, &Key::Pool("a".to_owned()), pool("a"));
     drop(store);
     let text = fs::read_to_string(bench.path().join("a/b/format")).expect("the format");
-    assert_eq!(text, "host-affine file store, format 1\n");
+    assert_eq!(text, "host-affine file store, format 2\n");
     let size = fs::metadata(bench.path().join("a/b/journal")).expect("the journal").len();
     assert_eq!(size, 128 << 10);
 }

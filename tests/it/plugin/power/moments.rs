@@ -65,12 +65,12 @@ impl Moment {
         };
         let wrote =
             |what: &'static str| move |call: &SystemCall| call.name == "pwrite64" && call.line.contains(what);
-        let record = place(0, &wrote("\"HA01 "));
+        let record = place(0, &wrote("\"HA02 "));
         let flushed = place(record, &|call| call.name == "fdatasync");
         // A DEL prints nothing.
         let printed = place(flushed, &|call| call.line.starts_with("write(1,"));
         let answered = if printed < calls.len() { printed } else { flushed };
-        let header = place(answered, &wrote("\"HAJ1 "));
+        let header = place(answered, &wrote("\"HAJ2 "));
         let done = place(header, &|call| call.name == "fdatasync");
         let changing =
             ["openat2", "write", "pwrite64", "fdatasync", "renameat", "unlinkat", "mkdirat", "fchmodat"];
