@@ -102,7 +102,7 @@ fn add(world: &World<'_>, call: &Call, stdin: &Stdin<'_>, stdout: &mut dyn Write
     let machine = machine::identify(&conf.request, &conf.ipam.kubevirt, world.workloads)?;
     let host = this_host(&conf.node)?;
     let owner = owner(&conf, call, &host);
-    let takeover = HostLocalDirectory::new(conf.ipam.host_local_dir(&conf.name));
+    let records = HostLocalDirectory::new(conf.ipam.host_local_dir(&conf.name), world.links);
     let Some(store) = open(&conf, call, Access::Change, IfAbsent::Create, conf.lock_timeout)? else {
         return Err(Failure::new(Code::Store, "the store was not made"));
     };
@@ -115,7 +115,7 @@ fn add(world: &World<'_>, call: &Call, stdin: &Stdin<'_>, stdout: &mut dyn Write
         wanted: &plan.wanted,
         pools: &plan.pools,
         gateways: plan.gateways.as_deref(),
-        takeover: (conf.ipam.dialect == Dialect::HostLocal).then_some(&takeover),
+        import: (conf.ipam.dialect == Dialect::HostLocal).then_some(&records),
         own_addresses: &OwnLinks(world.links),
         now,
     };
@@ -169,6 +169,7 @@ fn del(world: &World<'_>, call: &Call, stdin: &Stdin<'_>) -> Result<(), Failure>
     start_log(&conf);
     let host = some_host(&conf.node);
     let attachment = attachment(&conf, call);
+    let mut freed = Vec::new();
     if let Some(store) = open(&conf, call, Access::Change, IfAbsent::None, conf.lock_timeout)? {
         let mut ipam = Ipam::new(store);
         let now = world.clock.now();
@@ -177,14 +178,20 @@ fn del(world: &World<'_>, call: &Call, stdin: &Stdin<'_>) -> Result<(), Failure>
         } else {
             run_in_place(ipam.release(&attachment, &host, now))
         };
-        for address in released.map_err(|error| failure(&error))?.addresses {
+        freed = released.map_err(|error| failure(&error))?.addresses;
+        for address in &freed {
             log::info!("DEL {} on {}: {address}", call.container_id, conf.name);
         }
         run_in_place(ipam.store_mut().settle());
     }
     if conf.ipam.dialect == Dialect::HostLocal {
-        let records = HostLocalDirectory::new(conf.ipam.host_local_dir(&conf.name));
-        records.forget(&call.container_id, &call.ifname).map_err(|error| store_failure(&error))?;
+        let records = HostLocalDirectory::new(conf.ipam.host_local_dir(&conf.name), world.links);
+        match records.forget(&call.container_id, &call.ifname, &freed) {
+            Err(error) if freed.is_empty() => return Err(store_failure(&error)),
+            // The store has freed the address, and decides about its record from now on.
+            Err(error) => log::warn!("host-local's record of {} remains: {error}", call.container_id),
+            Ok(()) => {}
+        }
     }
     Ok(())
 }
@@ -256,8 +263,16 @@ fn gc(world: &World<'_>, call: &Call, stdin: &Stdin<'_>) -> Result<(), Failure> 
     };
     run_in_place(ipam.store_mut().settle());
     let freed = [collected, forgotten].into_iter().collect::<Result<Vec<_>, _>>();
-    for address in freed.map_err(|error| failure(&error))?.iter().flat_map(|freed| &freed.addresses) {
+    let freed: Vec<_> =
+        freed.map_err(|error| failure(&error))?.into_iter().flat_map(|freed| freed.addresses).collect();
+    for address in &freed {
         log::info!("GC of {}: {address}", conf.name);
+    }
+    if conf.ipam.dialect == Dialect::HostLocal {
+        let records = HostLocalDirectory::new(conf.ipam.host_local_dir(&conf.name), world.links);
+        if let Err(error) = records.forget_invalid(&freed, &valid) {
+            log::warn!("host-local's records of what GC freed remain: {error}");
+        }
     }
     Ok(())
 }
@@ -285,7 +300,7 @@ fn status(world: &World<'_>, stdin: &Stdin<'_>) -> Result<(), Failure> {
         wanted: &plan.wanted,
         pools: &plan.pools,
         gateways: plan.gateways.as_deref(),
-        takeover: None,
+        import: None,
         own_addresses: &OwnLinks(world.links),
         now: world.clock.now(),
     };

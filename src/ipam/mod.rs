@@ -23,6 +23,7 @@ mod excess;
 mod facts;
 mod give_back;
 mod held;
+mod import;
 mod ledger;
 mod lookup;
 pub mod machine;
@@ -47,7 +48,6 @@ mod search;
 pub mod selector;
 mod split;
 mod survey;
-mod takeover;
 mod usage;
 pub mod walk;
 
@@ -64,6 +64,7 @@ pub use config::{AffinityRule, Config, MAX_BLOCKS_PER_HOST};
 pub use configure::{Configuration, ConfigureError};
 pub use error::{Error, Holder, Limit, PoolReport};
 pub use facts::Facts;
+pub use import::{Claim, HostLocalLease, HostLocalRecords, ImportSource, Look, Scan};
 pub use lookup::{AddressReport, Loan, Loans, Standing};
 pub use machine::{MachineIdentity, MachineReport, PromoteError, machine_handle};
 pub use migrate::{LeaseFate, Migrate};
@@ -82,8 +83,6 @@ pub use reservation::{default_gateway, subnet_addresses, subnet_reservation_name
 pub use resources::{Edit, EditError, RuleBroken, Trial, check_selectors};
 pub use split::{PARTS_MAX, SplitError};
 pub use survey::{AddressFact, Survey};
-pub use takeover::HostLocalLease;
-pub use takeover::TakeoverRequest;
 pub use usage::{BlockUsage, PoolUsage, Usage};
 
 use crate::api::HostName;
