@@ -73,3 +73,11 @@ pub fn read_small(path: &Path) -> io::Result<String> {
     let text = buffer.get(..filled).unwrap_or_default();
     String::from_utf8(text.to_vec()).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
+
+/// When the present boot began, in seconds since 1970 by the present clock; `None` where the kernel does not tell.
+#[must_use]
+pub fn boot_time() -> Option<i64> {
+    let text = std::fs::read_to_string("/proc/stat").ok()?;
+    let time = text.lines().find_map(|line| line.strip_prefix("btime "))?;
+    time.trim().parse().ok()
+}

@@ -453,12 +453,13 @@ pub(super) struct Split {
     pub(super) yes: bool,
 }
 
-/// Take over the addresses that another plugin recorded, so that containers keep them
+/// Import the leases that another plugin recorded, so that containers keep them
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 The first ADD of a network in host-local's words does the same by itself. Each network has a directory of its name in
 host-local's, by default /var/lib/cni/networks; the directory of one network may be given as well. Pools come from the
-network's configuration (--conf, or in /etc/cni/net.d), else from the store. The records themselves stay.
+network's configuration (--conf, or in /etc/cni/net.d), else from the store. The records stay, except those from before
+this boot whose addresses no network namespace of this host has.
 
 Exits with 1 when somebody else has one of the addresses.
 
@@ -472,7 +473,7 @@ pub(super) struct Migrate {
     /// Only this network; or, where DIR is that of one network, its name
     #[arg(long, value_name = "NAME")]
     pub(super) network: Option<String>,
-    /// Say what would be taken over, and change nothing
+    /// Say what would be imported, and change nothing
     #[arg(long)]
     pub(super) dry_run: bool,
     /// Do not ask

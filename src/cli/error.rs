@@ -164,8 +164,8 @@ pub(super) enum Error {
         /// What is wrong with it.
         problem: String,
     },
-    /// Another plugin recorded addresses that no pool has. Nothing was taken over.
-    #[error("{} in no pool; nothing was taken over", if .0.len() == 1 { "1 recorded address lies".to_owned() } else { format!("{} recorded addresses lie", .0.len()) })]
+    /// Another plugin recorded addresses that no pool has. Nothing was imported.
+    #[error("{} in no pool; nothing was imported", if .0.len() == 1 { "1 recorded address lies".to_owned() } else { format!("{} recorded addresses lie", .0.len()) })]
     Homeless(Vec<String>),
     /// An address was not released.
     #[error(transparent)]

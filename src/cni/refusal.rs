@@ -58,6 +58,7 @@ fn code(error: &Error) -> Code {
         Error::Choice(ChoiceError::Unknown { .. }) => Code::NoPool,
         Error::OutsidePools { .. } => Code::AddressOutsidePools,
         Error::Taken { .. }
+        | Error::OnRecord { .. }
         | Error::Cooling { .. }
         | Error::HoldsAnother { .. }
         | Error::HandleFull { .. }

@@ -105,7 +105,7 @@ fn add(world: &World<'_>, call: &Call, stdin: &Stdin<'_>, stdout: &mut dyn Write
     let machine = machine::identify(&conf.request, &conf.ipam.kubevirt, world.workloads)?;
     let host = this_host(&conf.node)?;
     let owner = owner(&conf, call, &host);
-    let takeover = HostLocalDirectory::new(conf.ipam.host_local_dir(&conf.name));
+    let records = HostLocalDirectory::new(conf.ipam.host_local_dir(&conf.name), world.links);
     let Some(store) = open(&conf, call, Access::Change, IfAbsent::Create, conf.lock_timeout)? else {
         return Err(Failure::new(Code::Store, "the store was not made"));
     };
@@ -118,7 +118,7 @@ fn add(world: &World<'_>, call: &Call, stdin: &Stdin<'_>, stdout: &mut dyn Write
         wanted: &plan.wanted,
         pools: &plan.pools,
         gateways: plan.gateways.as_deref(),
-        takeover: (conf.ipam.dialect == Dialect::HostLocal).then_some(&takeover),
+        import: (conf.ipam.dialect == Dialect::HostLocal).then_some(&records),
         own_addresses: &OwnLinks(world.links),
         now,
     };
@@ -179,6 +179,7 @@ fn del(world: &World<'_>, call: &Call, stdin: &Stdin<'_>) -> Result<(), Failure>
     start_log(&conf);
     let host = some_host(&conf.node);
     let attachment = attachment(&conf, call);
+    let mut freed = Vec::new();
     if let Some(store) = open(&conf, call, Access::Change, IfAbsent::None, conf.lock_timeout)? {
         let mut ipam = engine(store);
         let now = world.clock.now();
@@ -190,7 +191,8 @@ fn del(world: &World<'_>, call: &Call, stdin: &Stdin<'_>) -> Result<(), Failure>
             vm: if is_deleted { MachineFate::Deleted } else { MachineFate::Lives },
         };
         let released = run_in_place(ipam.delete(&deletion, &host, now)).map_err(|error| failure(&error))?;
-        for address in released.addresses {
+        freed = released.addresses;
+        for address in &freed {
             log::info!("DEL {} on {}: {address}", call.container_id, conf.name);
         }
         for left in released.left {
@@ -206,8 +208,13 @@ fn del(world: &World<'_>, call: &Call, stdin: &Stdin<'_>) -> Result<(), Failure>
         run_in_place(ipam.store_mut().settle());
     }
     if conf.ipam.dialect == Dialect::HostLocal {
-        let records = HostLocalDirectory::new(conf.ipam.host_local_dir(&conf.name));
-        records.forget(&call.container_id, &call.ifname).map_err(|error| store_failure(&error))?;
+        let records = HostLocalDirectory::new(conf.ipam.host_local_dir(&conf.name), world.links);
+        match records.forget(&call.container_id, &call.ifname, &freed) {
+            Err(error) if freed.is_empty() => return Err(store_failure(&error)),
+            // The store has freed the address, and decides about its record from now on.
+            Err(error) => log::warn!("host-local's record of {} remains: {error}", call.container_id),
+            Ok(()) => {}
+        }
     }
     Ok(())
 }
@@ -280,8 +287,16 @@ fn gc(world: &World<'_>, call: &Call, stdin: &Stdin<'_>) -> Result<(), Failure> 
     };
     run_in_place(ipam.store_mut().settle());
     let freed = [collected, forgotten].into_iter().collect::<Result<Vec<_>, _>>();
-    for address in freed.map_err(|error| failure(&error))?.iter().flat_map(|freed| &freed.addresses) {
+    let freed: Vec<_> =
+        freed.map_err(|error| failure(&error))?.into_iter().flat_map(|freed| freed.addresses).collect();
+    for address in &freed {
         log::info!("GC of {}: {address}", conf.name);
+    }
+    if conf.ipam.dialect == Dialect::HostLocal {
+        let records = HostLocalDirectory::new(conf.ipam.host_local_dir(&conf.name), world.links);
+        if let Err(error) = records.forget_invalid(&freed, &valid) {
+            log::warn!("host-local's records of what GC freed remain: {error}");
+        }
     }
     Ok(())
 }
@@ -309,7 +324,7 @@ fn status(world: &World<'_>, stdin: &Stdin<'_>) -> Result<(), Failure> {
         wanted: &plan.wanted,
         pools: &plan.pools,
         gateways: plan.gateways.as_deref(),
-        takeover: None,
+        import: None,
         own_addresses: &OwnLinks(world.links),
         now: world.clock.now(),
     };

@@ -21,8 +21,8 @@ pub enum Key {
     Affinity(Affinity, Cidr),
     /// A handle.
     Handle(HandleId),
-    /// What was taken over from host-local for a network, by the network's name.
-    Takeover(String),
+    /// The import of host-local's leases for a network, by the network's name.
+    Import(String),
     /// A network that was carved out of a pool, by its range.
     Carved(Cidr),
     /// What only `ipam.miloapis.com` knows of a pool, by the pool's name.
@@ -53,7 +53,7 @@ impl fmt::Display for Key {
             Key::Claim(name) => write!(f, "IPClaim {name}"),
             Key::Machine(id) => write!(f, "virtual machine `{id}`"),
             Key::MachinesOf(id) => write!(f, "virtual machines of `{id}`"),
-            Key::Takeover(network) => write!(f, "takeover of network `{}`", network.escape_debug()),
+            Key::Import(network) => write!(f, "import of network `{}`", network.escape_debug()),
         }
     }
 }

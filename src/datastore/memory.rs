@@ -182,7 +182,7 @@ impl Memory {
                 Key::Configuration => settings.configuration = Some(of(entry())),
                 Key::Pool(_) => settings.pools.push(of(entry())),
                 Key::Reservation(_) => settings.reservations.push(of(entry())),
-                Key::Takeover(_) => settings.takeovers.push(of(entry())),
+                Key::Import(_) => settings.imports.push(of(entry())),
                 _ => {}
             }
         }

@@ -31,11 +31,13 @@ use crate::net::Cidr;
 
 pub use error::{Class, Error, Verb};
 pub use fault::Fault;
+pub use file::{Access, lock_within};
 pub use inspect::{Affinities, Derived, Inspect, OptionOrigin, Visit};
 pub use key::Key;
 pub use object::{Entry, Object, Settings, Stored};
 pub use own::{
-    Carved, CarvedFor, Machine, MachineAttachment, MachineRole, MachinesOf, ProjectName, Takeover,
+    Carved, CarvedFor, Import, ImportedDirectory, Machine, MachineAttachment, MachineRole, MachinesOf,
+    ProjectName,
 };
 
 /// The most operations of one batch: etcd's `--max-txn-ops`.
@@ -112,7 +114,7 @@ pub struct Revision(pub u64);
 pub enum Want {
     /// One object.
     Object(Key),
-    /// What every call needs: configuration, pools, reservations, takeovers.
+    /// What every call needs: configuration, pools, reservations, imports.
     Settings,
     /// A handle, and every block that it names.
     Held(HandleId),

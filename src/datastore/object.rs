@@ -1,4 +1,4 @@
-use super::own::{Carved, Machine, MachinesOf, Takeover};
+use super::own::{Carved, Import, Machine, MachinesOf};
 use super::{Key, Revision};
 use crate::api::{calico, milo};
 
@@ -19,8 +19,8 @@ pub enum Object {
     Affinity(calico::BlockAffinity),
     /// A handle.
     Handle(calico::IpamHandle),
-    /// A takeover.
-    Takeover(Takeover),
+    /// A import.
+    Import(Import),
     /// A network carved out of a pool.
     Carved(Carved),
     /// What only `ipam.miloapis.com` knows of a pool.
@@ -96,7 +96,7 @@ stored!(calico::Node, Node, Box::new, unbox);
 stored!(calico::IpamBlock, Block, Box::new, unbox);
 stored!(calico::BlockAffinity, Affinity, std::convert::identity, std::convert::identity);
 stored!(calico::IpamHandle, Handle, std::convert::identity, std::convert::identity);
-stored!(Takeover, Takeover, std::convert::identity, std::convert::identity);
+stored!(Import, Import, std::convert::identity, std::convert::identity);
 stored!(Carved, Carved, std::convert::identity, std::convert::identity);
 stored!(milo::PoolExtras, PoolExtras, Box::new, unbox);
 stored!(milo::IpAllocation, Allocation, Box::new, unbox);
@@ -113,8 +113,8 @@ pub struct Settings {
     pub pools: Vec<(Revision, calico::IpPool)>,
     /// All reservations, by name.
     pub reservations: Vec<(Revision, calico::IpReservation)>,
-    /// All takeovers, by network.
-    pub takeovers: Vec<(Revision, Takeover)>,
+    /// All imports, by network.
+    pub imports: Vec<(Revision, Import)>,
     /// No block may start with a lower sequence number: one more than the highest that a deleted block ever had.
     /// 0: no block was ever deleted. It keeps a block that is made anew under a clock that was set back from repeating
     /// a number.

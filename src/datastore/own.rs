@@ -6,18 +6,29 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::{HandleId, HostName};
 use crate::clock::Timestamp;
+use crate::net::Cidr;
 
-/// That the addresses which host-local recorded for a network were taken over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// Import of host-local's leases into this store: one record per network.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Takeover {
+pub struct Import {
     /// The network.
     pub network: String,
-    /// The directory that host-local kept for it.
+    /// The directory that each host imported.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<HostName, ImportedDirectory>,
+}
+
+/// A directory of host-local whose leases were imported.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ImportedDirectory {
+    /// Its path.
     pub directory: String,
-    /// The directory's time of modification then, in nanoseconds since 1970. Another time means that host-local has
-    /// served the network again since.
-    pub modified: u64,
+    /// Its inode, which tells it from a copy at the same path.
+    pub inode: u64,
+    /// The pools of the network's configurations whose leases were imported. Several configurations may share a name.
+    pub ranges: BTreeSet<Cidr>,
 }
 
 /// That a network was carved out of a pool, so that no block and nothing else may overlap it. Its range is in the key.

@@ -7,13 +7,13 @@ use super::block::{Allocation, Block};
 use super::draft::Draft;
 use super::excess::{CORRECTIONS_MAX, Counts};
 use super::held::Held;
+use super::import::{self, Due, ImportSource};
 use super::machine::{Guest, MachineIdentity, machine_handle};
 use super::network::{self, PoolAsked};
 use super::owner::{self, Owner};
 use super::policy::Policy;
 use super::pools::{Pool, PoolChoice};
 use super::search::Search;
-use super::takeover::TakeoverRequest;
 use super::{Error, Host, Ipam, Judge, OwnAddresses, Whose};
 use crate::api::HandleId;
 use crate::api::calico::IpamHandle;
@@ -36,8 +36,8 @@ pub struct Assign<'a> {
     pub pools: &'a [PoolAsked],
     /// In `subnet` addressing the gateways that the network names; `None` in `routed` addressing.
     pub gateways: Option<&'a [IpAddr]>,
-    /// Addresses that host-local recorded for the network, if it may have served it.
-    pub takeover: Option<&'a dyn TakeoverRequest>,
+    /// host-local's directory of the network, if it may have served it.
+    pub import: Option<&'a dyn ImportSource>,
     /// The addresses of the host's own interfaces.
     pub own_addresses: &'a dyn OwnAddresses,
     /// The time.
@@ -96,10 +96,27 @@ pub struct AssignedAddress {
     pub held_before: bool,
 }
 
+/// State of one call over its attempts.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    /// Addresses that the attachment held before the call; `None`: no attempt has read them yet.
+    held_at_first: Option<Vec<IpAddr>>,
+    /// When host-local's directory has to be read.
+    pub(super) import: Due,
+    /// It was read because a claim failed.
+    pub(super) imported_again: bool,
+    /// Addresses that host-local has on record for others.
+    pub(super) avoid: AddrSet,
+    /// Addresses whose records in host-local's directory are the attachment's.
+    pub(super) claimed: Vec<IpAddr>,
+}
+
 /// What an attempt would do.
 pub(super) enum Plan {
     /// This.
     Ready(Box<(Draft, Policy, Assigned)>),
+    /// Nothing yet: leases of host-local have to be imported first.
+    ImportFirst,
     /// Nothing yet: the handle that is shared counts more than it has.
     Unsettled,
 }
@@ -109,7 +126,7 @@ impl Plan {
     pub(super) fn ready(self) -> Result<(Draft, Policy, Assigned), Error> {
         match self {
             Plan::Ready(plan) => Ok(*plan),
-            Plan::Unsettled => Err(Error::Contended { attempts: 1 }),
+            Plan::ImportFirst | Plan::Unsettled => Err(Error::Contended { attempts: 1, applied: 0 }),
         }
     }
 }
@@ -146,15 +163,36 @@ impl<D: Datastore> Ipam<D> {
     /// design of Calico's IPAM, "`AutoAssign` and host affinity"; CNI 1.1.0, section 5, on repeated ADDs.
     pub async fn assign(&mut self, request: &Assign<'_>) -> Result<Assigned, Error> {
         let request = &Assign { sharing: self.settle_sharing(request).await?, ..*request };
-        if let Some(takeover) = request.takeover {
-            self.take_over(request, takeover).await?;
+        let mut progress = Progress::default();
+        let outcome = self.assign_step_by_step(request, &mut progress).await;
+        if let Some(source) = request.import {
+            let is_given = |address: &IpAddr| {
+                outcome
+                    .as_ref()
+                    .is_ok_and(|given| given.addresses.iter().any(|given| given.address == *address))
+            };
+            progress.claimed.retain(|claimed| !is_given(claimed));
+            source.withdraw(&progress.claimed, &request.owner.attachment);
         }
+        outcome
+    }
+
+    async fn assign_step_by_step(
+        &mut self,
+        request: &Assign<'_>,
+        progress: &mut Progress,
+    ) -> Result<Assigned, Error> {
         let mut attempts = Attempts::default();
         let mut looked_again = false;
-        let mut held_at_first = None;
         let mut unsettled = 0;
         loop {
-            let (draft, policy, assigned) = match self.plan(request, &mut held_at_first).await {
+            let (draft, policy, assigned) = match self.plan(request, progress).await {
+                Ok(Plan::ImportFirst) => {
+                    if let Some(source) = request.import {
+                        self.import(request, source).await?;
+                    }
+                    continue;
+                }
                 Ok(Plan::Unsettled) => {
                     self.settle_shared(request, unsettled, &mut attempts).await?;
                     unsettled += 1;
@@ -174,12 +212,17 @@ impl<D: Datastore> Ipam<D> {
                 Err(error) => {
                     let is_own = matches!(request.sharing, Sharing::Attachment);
                     if attempts.so_far() > 0 && !self.store.is_atomic() && is_own {
-                        self.undo(request, &held_at_first.unwrap_or_default()).await?;
+                        self.undo(request, progress.held_at_first.as_deref().unwrap_or_default()).await?;
                     }
                     return Err(error);
                 }
                 Ok(Plan::Ready(planned)) => *planned,
             };
+            if let Some(source) = request.import
+                && !import::claim_records(request, source, &assigned, progress)?
+            {
+                continue;
+            }
             let changes = draft.len() > 0;
             match self.write(draft, &policy.reserved, &mut attempts).await? {
                 Next::StartOver => looked_again = false,
@@ -223,7 +266,7 @@ impl<D: Datastore> Ipam<D> {
             counts.change(&mut draft, &handle, cidr, |_| ());
         }
         counts.forget_missing(&mut draft, &handle);
-        self.write(draft, &policy.reserved, attempts).await.map(drop)
+        self.write_without_progress(draft, &policy.reserved, attempts).await.map(drop)
     }
 
     /// Whether nobody else can change the store during a call: its lock is held, and nothing is half-written.
@@ -247,10 +290,14 @@ impl<D: Datastore> Ipam<D> {
     pub(super) async fn plan(
         &mut self,
         request: &Assign<'_>,
-        held_at_first: &mut Option<Vec<IpAddr>>,
+        progress: &mut Progress,
     ) -> Result<Plan, Error> {
         let handle = request.handle()?;
-        let (policy, mut draft, held) = self.begin(request, &handle).await?;
+        let (mut policy, mut draft, held) = self.begin(request, &handle).await?;
+        if import::is_due(&policy, request, progress)? {
+            return Ok(Plan::ImportFirst);
+        }
+        policy.avoid.clone_from(&progress.avoid);
         let judge = self.judge(request.host);
         let mut mine = Held::new(request.sharing, &handle);
         for (revision, block) in held {
@@ -260,7 +307,7 @@ impl<D: Datastore> Ipam<D> {
         if is_shared && !self.is_alone() && draft.counts_more(&handle) {
             return Ok(Plan::Unsettled);
         }
-        let held_at_first = held_at_first.get_or_insert_with(|| mine.addresses());
+        let held_at_first = progress.held_at_first.get_or_insert_with(|| mine.addresses());
         let guest = match request.sharing {
             Sharing::Machine(machine) => {
                 if machine.role == MachineRole::Target && mine.addresses().is_empty() {

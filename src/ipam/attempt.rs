@@ -1,4 +1,7 @@
-//! The one bounded compare-and-swap loop. Every write goes through it.
+//! The bounded compare-and-swap loop that every write goes through.
+//!
+//! Only attempts without progress are bounded. A call may write any number of batches: each batch that is applied starts
+//! the count again, and an error says how many batches were applied before.
 
 use super::draft::Draft;
 use super::{Error, Ipam};
@@ -8,10 +11,11 @@ use crate::net::AddrSet;
 /// Calico's `datastoreRetries`: a bound, so that a busy block ends.
 pub const CAS_ATTEMPTS_MAX: u32 = 100;
 
-/// Counts the attempts of one call.
+/// Counts the attempts of one call at its present batch.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
     count: u32,
+    applied: u32,
     lost_an_answer: bool,
 }
 
@@ -19,7 +23,7 @@ impl Attempts {
     /// Counts one more.
     fn count(&mut self) -> Result<(), Error> {
         if self.count == CAS_ATTEMPTS_MAX {
-            return Err(Error::Contended { attempts: self.count });
+            return Err(Error::Contended { attempts: self.count, applied: self.applied });
         }
         self.count += 1;
         Ok(())
@@ -30,6 +34,11 @@ impl Attempts {
         self.count()?;
         store.back_off(self.count).await;
         Ok(())
+    }
+
+    /// A batch was applied: the next one has all attempts.
+    fn progressed(&mut self) {
+        *self = Self { applied: self.applied.saturating_add(1), ..Self::default() };
     }
 
     /// Whether one of them may have been applied although it was tried again: what it was to do may be done.
@@ -53,11 +62,26 @@ pub(super) enum Next {
 }
 
 impl<D: Datastore> Ipam<D> {
-    /// Commits a draft, if it changes anything.
+    /// Commits a draft, if it changes anything. A draft that was applied starts the count of attempts again.
     ///
     /// # Errors
-    /// [`Error::Contended`] when there were [`CAS_ATTEMPTS_MAX`] attempts before; [`Error::Datastore`] when the store failed.
+    /// [`Error::Contended`] after [`CAS_ATTEMPTS_MAX`] attempts without progress; [`Error::Datastore`] when the store failed.
     pub(super) async fn write(
+        &mut self,
+        draft: Draft,
+        reserved: &AddrSet,
+        attempts: &mut Attempts,
+    ) -> Result<Next, Error> {
+        let next = self.write_without_progress(draft, reserved, attempts).await?;
+        if next == Next::Done {
+            attempts.progressed();
+        }
+        Ok(next)
+    }
+
+    /// As [`Ipam::write`], for a change that only prepares another: it may have to be made again and again, so it counts
+    /// as an attempt also when it is applied.
+    pub(super) async fn write_without_progress(
         &mut self,
         draft: Draft,
         reserved: &AddrSet,

@@ -154,7 +154,7 @@ impl<D: Datastore> Ipam<D> {
         Ok(match extents.place(prefix, source.record.extras.strategy()) {
             Err(exhausted) => CarveError::Exhausted { pool, exhausted: Box::new(exhausted) },
             // It came free since it was looked for.
-            Ok(_) => CarveError::Engine(Error::Contended { attempts: 1 }),
+            Ok(_) => CarveError::Engine(Error::Contended { attempts: 1, applied: 0 }),
         })
     }
 

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::assign::Progress;
 use super::machine::noted;
 use super::owner::Attachment;
 use super::pools::Pool;
@@ -37,7 +38,10 @@ impl<D: Datastore> Ipam<D> {
         // A container that cannot exist holds nothing, so that a free address is looked for.
         let mut owner = request.owner.clone();
         owner.attachment.container_id = String::from("-");
-        self.plan(&super::Assign { owner: &owner, ..*request }, &mut None).await?.ready().map(drop)
+        self.plan(&super::Assign { owner: &owner, ..*request }, &mut Progress::default())
+            .await?
+            .ready()
+            .map(drop)
     }
 
     /// The addresses of the virtual machines that an attachment is on record for.

@@ -67,6 +67,6 @@ impl<D: Datastore> Ipam<D> {
                 return Ok(Configuration { before, after });
             }
         }
-        Err(Error::Contended { attempts: CAS_ATTEMPTS_MAX }.into())
+        Err(Error::Contended { attempts: CAS_ATTEMPTS_MAX, applied: 0 }.into())
     }
 }

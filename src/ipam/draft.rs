@@ -6,7 +6,7 @@ use super::affinity::may_go;
 use super::block::Block;
 use crate::api::calico::{AffinityState, BlockAffinity, IpPool, IpReservation, IpamHandle};
 use crate::api::{Affinity, HandleId};
-use crate::datastore::{Batch, Change, Guard, Key, Object, Op, Revision, RoomHint, Takeover};
+use crate::datastore::{Batch, Change, Guard, Import, Key, Object, Op, Revision, RoomHint};
 use crate::net::{AddrSet, Cidr};
 
 /// The changes of one attempt. Pure: it is filled with what was read.
@@ -181,8 +181,8 @@ impl Draft {
         self.put(Key::Reservation(reservation.name().to_owned()), revision, reservation);
     }
 
-    pub(super) fn put_takeover(&mut self, revision: Option<Revision>, takeover: Takeover) {
-        self.put(Key::Takeover(takeover.network.clone()), revision, takeover);
+    pub(super) fn put_import(&mut self, revision: Option<Revision>, import: Import) {
+        self.put(Key::Import(import.network.clone()), revision, import);
     }
 
     /// Something that others refer to: where a batch may stop half-way it is there before they are.

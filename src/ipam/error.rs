@@ -54,6 +54,14 @@ pub enum Error {
         /// Who has it.
         holder: Box<Holder>,
     },
+    /// An address was asked for of which host-local has a record.
+    #[error("{address} is taken: host-local has it on record in {directory}")]
+    OnRecord {
+        /// The address.
+        address: IpAddr,
+        /// host-local's directory of the network.
+        directory: String,
+    },
     /// An address was asked for that was released too recently.
     #[error("{address} was released and cools down, for {seconds} s in all")]
     Cooling {
@@ -169,10 +177,12 @@ pub enum Error {
         holder: Box<Holder>,
     },
     /// The swap was lost every time. Safe to start over.
-    #[error("gave up after {attempts} attempts: other callers changed the same objects each time")]
+    #[error("gave up after {attempts} attempts: other callers changed the same objects each time{}", applied_note(*.applied))]
     Contended {
-        /// How often it was tried.
+        /// How often it was tried since the last batch that was applied.
         attempts: u32,
+        /// Batches that were applied before. They stay.
+        applied: u32,
     },
     /// A stored block is not well-formed.
     #[error("block {block} is damaged: it {problem}")]
@@ -283,6 +293,7 @@ impl Error {
             | Error::Choice(_)
             | Error::OutsidePools { .. }
             | Error::Taken { .. }
+            | Error::OnRecord { .. }
             | Error::Cooling { .. }
             | Error::KeptBack { .. }
             | Error::StrictAffinity { .. }
@@ -297,6 +308,14 @@ impl Error {
             | Error::GatewayTaken { .. }
             | Error::Name(_) => Class::Refused,
         }
+    }
+}
+
+fn applied_note(applied: u32) -> String {
+    match applied {
+        0 => String::new(),
+        1 => "; 1 batch of changes was written before and stays".into(),
+        many => format!("; {many} batches of changes were written before and stay"),
     }
 }
 

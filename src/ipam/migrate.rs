@@ -1,14 +1,14 @@
-//! Taking over what host-local recorded, when a person asks for it: as the first ADD of a network does, but told
-//! beforehand what will become of each record.
+//! Import of host-local's leases on request: as the first ADD of a network does it, with a report on each record.
 
 use std::net::IpAddr;
 
 use super::assign::checked;
+use super::import::trusts_marks;
 use super::policy::Policy;
 use super::pools::Pool;
 use super::{
-    Assign, Attachment, Error, Host, HostLocalLease, Ipam, NoOwnAddresses, Owner, PoolAsked, PoolChoice,
-    TakeoverRequest, Wanted, owner,
+    Assign, Error, Host, HostLocalLease, ImportSource, Ipam, NoOwnAddresses, Owner, PoolAsked, PoolChoice,
+    Scan, Wanted, owner,
 };
 use crate::clock::Timestamp;
 use crate::datastore::{Answer, Datastore, Want};
@@ -44,8 +44,12 @@ pub enum LeaseFate {
         /// The other's handle; `None`: it has none.
         handle: Option<String>,
     },
-    /// It was taken over before, and given back since.
-    GivenBack,
+    /// It was imported before, and released since.
+    Released,
+    /// It is from before this boot, and no network namespace of this host has its address.
+    Dead,
+    /// The record has no text: the address is somebody's, until the record is gone or filled in.
+    Nameless,
     /// It lies in no pool: nobody would be kept from it, and nobody could give it.
     NoPool,
 }
@@ -58,19 +62,25 @@ impl<D: Datastore> Ipam<D> {
     pub async fn judge_leases(
         &mut self,
         request: &Migrate<'_>,
-        source: &dyn TakeoverRequest,
+        source: &dyn ImportSource,
     ) -> Result<Vec<(HostLocalLease, LeaseFate)>, Error> {
-        if source.modified().is_none() {
+        let Some(look) = source.look()? else {
             return Ok(Vec::new());
-        }
+        };
         let settings =
             self.store.read(&[Want::Settings]).await?.pop().map(Answer::settings).unwrap_or_default();
         let policy = Policy::new(settings, None, &request.host.name, request.now);
+        let trusts = trusts_marks(&policy, request.network, source, look);
+        let records = source.scan(Scan::Show, &|_| true)?;
         let mut judged = Vec::new();
-        for lease in source.leases()? {
+        for mut lease in records.leases {
+            lease.is_marked &= trusts;
             let fate = self.judge_lease(&policy, request, &lease).await?;
             judged.push((lease, fate));
         }
+        judged.extend(records.dead.into_iter().map(|lease| (lease, LeaseFate::Dead)));
+        judged.extend(records.nameless.into_iter().map(|address| (nobody(address), LeaseFate::Nameless)));
+        judged.sort_by_key(|(lease, _)| lease.address);
         Ok(judged)
     }
 
@@ -94,29 +104,20 @@ impl<D: Datastore> Ipam<D> {
                 .map(|held| held.fields.handle_id.as_deref().map(|id| owner::sanitised(id).to_owned())),
             None => None,
         };
-        let own = attachment(request.network, lease).handle().ok().map(|handle| handle.to_string());
+        let own = lease.attachment(request.network).handle().ok().map(|handle| handle.to_string());
         Ok(match holder {
             Some(handle) if handle.is_some() && handle == own => LeaseFate::Held,
             Some(handle) => LeaseFate::Taken { handle },
-            None => {
-                let known = policy.takeovers.iter().find(|(_, known)| known.network == request.network);
-                match known {
-                    Some((_, known)) if lease.modified <= known.modified => LeaseFate::GivenBack,
-                    _ => LeaseFate::Free { pool: pool.name },
-                }
-            }
+            None if lease.is_marked => LeaseFate::Released,
+            None => LeaseFate::Free { pool: pool.name },
         })
     }
 
-    /// Takes over every record whose address is free, and makes the network's pools where they do not exist.
+    /// Imports every lease whose address is free, and makes the network's pools where they do not exist.
     ///
     /// # Errors
     /// When the records cannot be read, a pool cannot be made, or the store failed. What was written stays.
-    pub async fn migrate(
-        &mut self,
-        request: &Migrate<'_>,
-        source: &dyn TakeoverRequest,
-    ) -> Result<(), Error> {
+    pub async fn migrate(&mut self, request: &Migrate<'_>, source: &dyn ImportSource) -> Result<(), Error> {
         let of_family = |family| {
             let cidrs = request.pools.iter().map(|asked| asked.pool.spec.cidr);
             cidrs.filter(|cidr| cidr.family() == family).collect::<Vec<_>>()
@@ -132,14 +133,8 @@ impl<D: Datastore> Ipam<D> {
                 address: None,
             })
             .collect();
-        let nobody = HostLocalLease {
-            address: IpAddr::from([0, 0, 0, 0]),
-            container_id: "-".to_owned(),
-            ifname: "-".to_owned(),
-            modified: 0,
-        };
         let owner = Owner {
-            attachment: attachment(request.network, &nobody),
+            attachment: nobody(IpAddr::from([0, 0, 0, 0])).attachment(request.network),
             host: request.host.clone(),
             netns: None,
             pod: None,
@@ -151,18 +146,14 @@ impl<D: Datastore> Ipam<D> {
             wanted: &wanted,
             pools: request.pools,
             gateways: request.gateways,
-            takeover: None,
+            import: None,
             own_addresses: &NoOwnAddresses,
             now: request.now,
         };
-        self.take_over(&assign, source).await
+        self.import(&assign, source).await
     }
 }
 
-fn attachment(network: &str, lease: &HostLocalLease) -> Attachment {
-    Attachment {
-        network: network.to_owned(),
-        container_id: lease.container_id.clone(),
-        ifname: lease.ifname.clone(),
-    }
+fn nobody(address: IpAddr) -> HostLocalLease {
+    HostLocalLease { address, container_id: "-".to_owned(), ifname: "-".to_owned(), is_marked: false }
 }

@@ -23,6 +23,7 @@ mod excess;
 mod facts;
 mod give_back;
 mod held;
+mod import;
 mod ledger;
 mod liveness;
 mod lookup;
@@ -49,7 +50,6 @@ mod search;
 pub mod selector;
 mod split;
 mod survey;
-mod takeover;
 mod usage;
 pub mod walk;
 
@@ -66,6 +66,7 @@ pub use config::{AffinityRule, Config, MAX_BLOCKS_PER_HOST};
 pub use configure::{Configuration, ConfigureError};
 pub use error::{Error, Holder, Limit, PoolReport};
 pub use facts::Facts;
+pub use import::{Claim, HostLocalLease, HostLocalRecords, ImportSource, Look, Scan};
 pub use liveness::{Blind, Judge, Life, NamespaceFile, Namespaces, Probe, Whose, process_of};
 pub use lookup::{AddressReport, Loan, Loans, Standing};
 pub use machine::{MachineFate, MachineIdentity, MachineReport, PromoteError, machine_handle};
@@ -86,8 +87,6 @@ pub use reservation::{default_gateway, subnet_addresses, subnet_reservation_name
 pub use resources::{Edit, EditError, RuleBroken, Trial, check_selectors};
 pub use split::{PARTS_MAX, SplitError};
 pub use survey::{AddressFact, Survey};
-pub use takeover::HostLocalLease;
-pub use takeover::TakeoverRequest;
 pub use usage::{BlockUsage, PoolUsage, Usage};
 
 use crate::api::HostName;

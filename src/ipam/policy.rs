@@ -8,7 +8,7 @@ use super::reservation;
 use crate::api::calico::{IpPool, IpReservation, Node};
 use crate::api::{Affinity, HostName};
 use crate::clock::Timestamp;
-use crate::datastore::{Entry, Key, Revision, Settings, Takeover};
+use crate::datastore::{Entry, Import, Key, Revision, Settings};
 use crate::net::{AddrSet, Cidr, Family};
 
 /// Rules, pools and reservations of an attempt.
@@ -20,9 +20,11 @@ pub(super) struct Policy {
     /// As what the stored ones were read, by name.
     pool_revisions: BTreeMap<String, Revision>,
     pub(super) reservations: Vec<(Option<Revision>, IpReservation)>,
-    pub(super) takeovers: Vec<(Revision, Takeover)>,
+    pub(super) imports: Vec<(Revision, Import)>,
     /// Everything that is reserved.
     pub(super) reserved: AddrSet,
+    /// Addresses that host-local has on record, as far as this call met them.
+    pub(super) avoid: AddrSet,
     /// The labels of the host's node; none without one.
     pub(super) labels: BTreeMap<String, String>,
     pub(super) sequence_floor: u64,
@@ -40,7 +42,8 @@ impl Policy {
             pools: settings.pools.into_iter().map(|(_, pool)| pool).collect(),
             reserved: reservation::reserved(reservations.iter().map(|(_, r)| r)),
             reservations,
-            takeovers: settings.takeovers,
+            avoid: AddrSet::default(),
+            imports: settings.imports,
             labels: node.map(|entry| entry.into::<Node>().metadata.labels).unwrap_or_default(),
             sequence_floor: settings.sequence_floor,
             now,
@@ -76,9 +79,11 @@ impl Policy {
         (Key::Reservation(name), revision)
     }
 
-    /// What cannot be handed out automatically in a pool: reservations, and all outside of the network's ranges.
+    /// What cannot be handed out automatically in a pool: reservations, what host-local has on record, and all outside of the
+    /// network's ranges.
     pub(super) fn unusable_in(&self, pool: &Pool, usable: Option<&AddrSet>) -> AddrSet {
         let mut unusable = self.reserved.clone();
+        unusable.extend(&self.avoid);
         if let Some(usable) = usable {
             unusable.extend(&usable.complement_in(pool.cidr));
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::IpAddr;
 
+use super::assign::Progress;
 use super::policy::Policy;
 use super::pools::Ineligible;
 use super::{Assign, Attachment, Error, Host, Ipam, NoOwnAddresses, Owner, PoolChoice, Wanted};
@@ -94,11 +95,11 @@ impl<D: Datastore> Ipam<D> {
             wanted: &wanted,
             pools: &[],
             gateways: None,
-            takeover: None,
+            import: None,
             own_addresses: &NoOwnAddresses,
             now,
         };
-        let (draft, policy, assigned) = self.plan(&request, &mut None).await?.ready()?;
+        let (draft, policy, assigned) = self.plan(&request, &mut Progress::default()).await?.ready()?;
         let Some(found) = assigned.addresses.first() else {
             unreachable!("one address was asked for");
         };

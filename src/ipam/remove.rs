@@ -332,7 +332,7 @@ enum Switch {
 }
 
 fn contended() -> Error {
-    Error::Contended { attempts: CAS_ATTEMPTS_MAX }
+    Error::Contended { attempts: CAS_ATTEMPTS_MAX, applied: 0 }
 }
 
 fn find<'a>(settings: &'a Settings, name: &str) -> Result<(Revision, &'a IpPool), RemoveError> {

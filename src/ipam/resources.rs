@@ -137,7 +137,7 @@ impl<D: Datastore> Ipam<D> {
                 return Ok(stored);
             }
         }
-        Err(EditError::Engine(Error::Contended { attempts: CAS_ATTEMPTS_MAX }))
+        Err(EditError::Engine(Error::Contended { attempts: CAS_ATTEMPTS_MAX, applied: 0 }))
     }
 
     /// The rules between a pool, what it was, other pools, and blocks.

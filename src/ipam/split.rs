@@ -100,7 +100,7 @@ impl<D: Datastore> Ipam<D> {
                 Commit::Unknown => perhaps_done = Some((pool.clone(), children)),
             }
         }
-        Err(SplitError::Engine(Error::Contended { attempts: CAS_ATTEMPTS_MAX }))
+        Err(SplitError::Engine(Error::Contended { attempts: CAS_ATTEMPTS_MAX, applied: 0 }))
     }
 }
 

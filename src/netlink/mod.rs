@@ -1,8 +1,9 @@
 //! Questions to the kernel about interfaces and their addresses. Reads only: no interface here is ours to change.
 
+mod namespaces;
 mod rtnetlink;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
@@ -27,6 +28,13 @@ pub trait Links {
     /// # Errors
     /// When the question could not be answered.
     fn host_addresses(&self) -> Result<Vec<IpAddr>, Error>;
+
+    /// The addresses of all interfaces in all network namespaces of this host: those under `/run/netns`, and those of
+    /// every process.
+    ///
+    /// # Errors
+    /// When one of them could not be looked at: then an address that was not found may be there.
+    fn addresses_everywhere(&self) -> Result<BTreeSet<IpAddr>, Error>;
 }
 
 /// What is known of an interface in a namespace.
@@ -76,6 +84,11 @@ pub enum Question {
     },
     /// [`Links::host_addresses`].
     Host,
+    /// [`Links::addresses_everywhere`].
+    Everywhere {
+        /// The namespace, or the directory of namespaces, that gave no answer.
+        path: PathBuf,
+    },
 }
 
 impl fmt::Display for Question {
@@ -85,6 +98,7 @@ impl fmt::Display for Question {
                 write!(f, "the addresses of `{ifname}` in network namespace `{}`", netns.display())
             }
             Question::Host => f.write_str("the addresses of the host"),
+            Question::Everywhere { path } => write!(f, "the addresses in `{}`", path.display()),
         }
     }
 }
@@ -108,6 +122,11 @@ impl Links for Fixed {
 
     fn host_addresses(&self) -> Result<Vec<IpAddr>, Error> {
         Ok(self.host.clone())
+    }
+
+    fn addresses_everywhere(&self) -> Result<BTreeSet<IpAddr>, Error> {
+        let of_namespaces = self.namespaces.values().flat_map(BTreeMap::values).flatten();
+        Ok(of_namespaces.map(|(address, _)| *address).chain(self.host.iter().copied()).collect())
     }
 }
 

@@ -1,6 +1,7 @@
+use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use ::rtnetlink::Handle;
@@ -14,7 +15,7 @@ use nix::fcntl::{OFlag, open};
 use nix::sched::{CloneFlags, setns};
 use nix::sys::stat::Mode;
 
-use super::{Answer, Error, Links, Question};
+use super::{Answer, Error, Links, Question, namespaces};
 
 /// The longest name of an interface, in bytes: the kernel's `IFNAMSIZ` less the closing zero.
 const IFNAME_MAX: usize = 15;
@@ -56,6 +57,30 @@ impl Links for Rtnetlink {
         addresses.sort_unstable();
         addresses.dedup();
         Ok(addresses)
+    }
+
+    fn addresses_everywhere(&self) -> Result<BTreeSet<IpAddr>, Error> {
+        let everywhere = |path: PathBuf| Question::Everywhere { path };
+        let namespaces = namespaces::all()
+            .map_err(|(path, source)| Error::Unasked { question: everywhere(path), source })?;
+        let mut found = BTreeSet::new();
+        for paths in namespaces {
+            let Some(file) = namespaces::open(&paths)
+                .map_err(|(path, source)| Error::Unasked { question: everywhere(path), source })?
+            else {
+                continue;
+            };
+            let addresses = in_own_thread(|| match setns(&file, CloneFlags::CLONE_NEWNET) {
+                // A file under `/run/netns` that no namespace is mounted on any more.
+                Err(Errno::EINVAL) => Ok(Vec::new()),
+                Err(reason) => Err(Failure::Unasked(reason.into())),
+                Ok(()) => ask(async |handle: Handle| addresses(&handle, None).await),
+            });
+            let addresses = addresses
+                .map_err(|failure| failure.to(everywhere(paths.first().cloned().unwrap_or_default())))?;
+            found.extend(addresses.into_iter().map(|(address, _)| address));
+        }
+        Ok(found)
     }
 }
 

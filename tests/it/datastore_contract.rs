@@ -17,8 +17,8 @@ use host_affine::api::milo::PoolExtras;
 use host_affine::api::{Affinity, HandleId, ObjectMeta};
 use host_affine::clock::Timestamp;
 use host_affine::datastore::{
-    Answer, Batch, Collection, Commit, Datastore, Entry, Guard, Key, MachinesOf, Object, Revision, RoomHint,
-    RoomOf, Takeover, Want,
+    Answer, Batch, Collection, Commit, Datastore, Entry, Guard, Import, ImportedDirectory, Key, MachinesOf,
+    Object, Revision, RoomHint, RoomOf, Want,
 };
 use host_affine::net::Cidr;
 
@@ -68,6 +68,11 @@ contract![
 fn what_was_created_is_read(backend: &mut impl Backend) {
     let affinity_key = Key::Affinity(owner("n"), cidr("10.0.0.0/30"));
     let name = backend.odd_name();
+    let imported = ImportedDirectory {
+        directory: "/d".to_owned(),
+        inode: u64::MAX,
+        ranges: [cidr("10.0.0.0/16"), cidr("fd00::/64")].into(),
+    };
     let objects: Vec<(Key, Object)> = vec![
         (Key::Configuration, IpamConfiguration::new("default", IpamConfigurationSpec::default()).into()),
         (pool_key(name), pool(name, "10.0.0.0/16").into()),
@@ -76,8 +81,8 @@ fn what_was_created_is_read(backend: &mut impl Backend) {
         (Key::Block(cidr("10.0.0.0/30")), block("10.0.0.0/30", "n").into()),
         (affinity_key, BlockAffinity::new(AffinityState::Confirmed).into()),
         (
-            Key::Takeover("net".to_owned()),
-            Takeover { network: "net".to_owned(), directory: "/d".to_owned(), modified: u64::MAX }.into(),
+            Key::Import("net".to_owned()),
+            Import { network: "net".to_owned(), hosts: [(host("n"), imported)].into() }.into(),
         ),
         (Key::Carved(cidr("10.0.1.0/24")), carved("a").into()),
         (Key::PoolExtras("a/b ü".to_owned()), PoolExtras::default().into()),
@@ -107,7 +112,7 @@ fn what_was_created_is_read(backend: &mut impl Backend) {
     let settings = ask(backend.store(), Want::Settings).settings();
     // A store that others share may have reservations of its own making.
     let reservations = settings.reservations.iter().filter(|(_, reservation)| reservation.name() == "r");
-    let counts = (settings.pools.len(), reservations.count(), settings.takeovers.len());
+    let counts = (settings.pools.len(), reservations.count(), settings.imports.len());
     assert_eq!((settings.configuration.is_some(), counts), (true, (1, 1, 1)));
 }
 

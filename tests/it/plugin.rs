@@ -12,6 +12,7 @@ mod disturbed;
 mod faults;
 mod field;
 mod host_local;
+mod imports;
 mod kill;
 mod kill_repair;
 mod machines;

@@ -89,7 +89,7 @@ fn sees(want: &Want, key: &Key, comes_or_goes: bool, state: &Memory) -> bool {
         Want::Object(wanted) => wanted == key,
         // A deleted block raises the number that new blocks start with, which no test here depends on.
         Want::Settings => {
-            matches!(key, Key::Configuration | Key::Pool(_) | Key::Reservation(_) | Key::Takeover(_))
+            matches!(key, Key::Configuration | Key::Pool(_) | Key::Reservation(_) | Key::Import(_))
         }
         Want::Held(id) => match key {
             Key::Handle(written) => written == id,

@@ -108,7 +108,7 @@ pub(crate) fn object_file(bytes: &[u8], scratch: &Path) {
         "ipam/carved/10.0.1.0-28.json",
         "ipam/machines-of/pods.c.json",
         "ipam/machines/pods.vmi.prod.db.json",
-        "ipam/takeovers/pods.json",
+        "ipam/imports/pods.json",
         "ipam.miloapis.com/ipallocations/default/web.json",
         "ipam.miloapis.com/ipclaims/default/web.json",
         "ipam.miloapis.com/ippools/pods.json",
@@ -279,7 +279,7 @@ fn serve(conf: &NetConf, call: &Call) {
         wanted: &plan.wanted,
         pools: &plan.pools,
         gateways: plan.gateways.as_deref(),
-        takeover: None,
+        import: None,
         own_addresses: &Nowhere,
         now,
     };

@@ -1,4 +1,4 @@
-//! `ipam migrate`: what another plugin recorded becomes ours, and every container keeps its address.
+//! `ipam migrate`: imports the leases of another plugin, so that every container keeps its address.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -16,11 +16,12 @@ use crate::cni::config::{Addressing, NetConf, PoolConf};
 use crate::datastore::run_in_place;
 use crate::host_local::HostLocalDirectory;
 use crate::ipam::{Host, HostLocalLease, LeaseFate, Migrate, PoolAsked, Trial};
+use crate::netlink::Rtnetlink;
 
 /// A network, and where its records are.
 struct Network {
     name: String,
-    records: HostLocalDirectory,
+    records: HostLocalDirectory<'static>,
     /// What its configuration says, where there is one.
     pools: Vec<PoolAsked>,
     gateways: Option<Vec<IpAddr>>,
@@ -52,7 +53,7 @@ pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Args) -> Result<Answ
     if trial == Trial::Write {
         if free > 0 {
             let addresses = counted(free, "address", "addresses");
-            context.confirm(&format!("This takes over {addresses} from host-local."), args.yes)?;
+            context.confirm(&format!("This imports {addresses} from host-local."), args.yes)?;
         }
         let mut ipam = context.open_to_write(Trial::Write)?;
         for network in &networks {
@@ -114,7 +115,7 @@ fn networks(context: &Context<'_>, args: &Args) -> Result<Vec<Network>, Error> {
 }
 
 fn network(context: &Context<'_>, name: String, path: PathBuf) -> Result<Network, Error> {
-    let records = HostLocalDirectory::new(path);
+    let records = HostLocalDirectory::new(path, &Rtnetlink);
     let Some(conf) = context.network_conf(&name)? else {
         return Ok(Network { name, records, pools: Vec::new(), gateways: None });
     };
@@ -189,19 +190,29 @@ impl Told {
 
     fn text(&self, trial: Trial) -> String {
         let mut text = String::new();
-        let (took, take) = match trial {
-            Trial::Write => ("Took", "took"),
-            Trial::DryRun => ("Would take", "would take"),
+        let (imported, import) = match trial {
+            Trial::Write => ("Imported", "imported"),
+            Trial::DryRun => ("Would import", "would import"),
         };
+        let removed =
+            if trial == Trial::Write { "its record was removed" } else { "its record would be removed" };
         for (lease, fate) in &self.fates {
             let who = format!("container {}, {}", printable(&lease.container_id), printable(&lease.ifname));
             let address = lease.address;
             let _ = match fate {
                 LeaseFate::Free { pool } => {
-                    writeln!(text, "{took} over {address} ({who}) into pool {}", printable(pool))
+                    writeln!(text, "{imported} {address} ({who}) into pool {}", printable(pool))
                 }
                 LeaseFate::Held => writeln!(text, "{address} ({who}) is held by it already"),
-                LeaseFate::GivenBack => writeln!(text, "{address} ({who}) was given back since"),
+                LeaseFate::Released => writeln!(text, "{address} ({who}) was released since it was imported"),
+                LeaseFate::Dead => writeln!(
+                    text,
+                    "{address} ({who}) is from before this boot, and no network namespace has it: {removed}"
+                ),
+                LeaseFate::Nameless => writeln!(
+                    text,
+                    "{address} is in a record without a container: it is left out, and not assigned, until that changes"
+                ),
                 LeaseFate::Taken { handle } => {
                     let handle = handle.as_deref().map_or_else(|| "<none>".to_owned(), printable);
                     writeln!(text, "CONFLICT: {address} ({who}) belongs to handle {handle}, which keeps it")
@@ -210,7 +221,7 @@ impl Told {
             };
         }
         let addresses = counted(self.free(), "address", "addresses");
-        let _ = writeln!(text, "Network `{}`: {take} over {addresses}.", printable(&self.network));
+        let _ = writeln!(text, "Network `{}`: {import} {addresses}.", printable(&self.network));
         text
     }
 }
@@ -219,9 +230,11 @@ fn document(told: &[Told], trial: Trial) -> Value {
     let network = |told: &Told| {
         let each = told.fates.iter().map(|(lease, fate)| {
             let (word, pool, handle) = match fate {
-                LeaseFate::Free { pool } => ("takenOver", Some(pool), None),
+                LeaseFate::Free { pool } => ("imported", Some(pool), None),
                 LeaseFate::Held => ("heldAlready", None, None),
-                LeaseFate::GivenBack => ("givenBack", None, None),
+                LeaseFate::Released => ("released", None, None),
+                LeaseFate::Dead => ("dead", None, None),
+                LeaseFate::Nameless => ("noContainer", None, None),
                 LeaseFate::Taken { handle } => ("conflict", None, handle.as_ref()),
                 LeaseFate::NoPool => ("noPool", None, None),
             };

@@ -3,7 +3,7 @@
 use super::fetch::Fetch;
 use super::floor;
 use super::format::{
-    AFFINITIES, BLOCKS, HANDLES, NODES, POOLS, RESERVATIONS, TAKEOVERS, affinities_of, blocks_of, collection,
+    AFFINITIES, BLOCKS, HANDLES, IMPORTS, NODES, POOLS, RESERVATIONS, affinities_of, blocks_of, collection,
     homes_of, shield,
 };
 use super::room;
@@ -50,7 +50,7 @@ pub(super) const fn is_belief(want: &Want) -> bool {
 
 fn settings() -> Vec<Fetch> {
     let points = homes_of(&Key::Configuration).into_iter().map(Fetch::Point);
-    let prefixes = [POOLS, RESERVATIONS, TAKEOVERS, floor::PREFIX];
+    let prefixes = [POOLS, RESERVATIONS, IMPORTS, floor::PREFIX];
     points.chain(prefixes.into_iter().map(|prefix| Fetch::Prefix(prefix.to_owned()))).collect()
 }
 
@@ -133,7 +133,7 @@ fn settings_of(view: &View) -> Result<Settings, Error> {
             .into_iter()
             .filter(|(_, kept)| !shield::is_shield(kept))
             .collect(),
-        takeovers: of(list(TAKEOVERS)),
+        imports: of(list(IMPORTS)),
         sequence_floor: floor::highest(view),
     })
 }

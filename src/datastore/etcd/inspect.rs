@@ -2,8 +2,8 @@
 
 use super::fetch::Fetch;
 use super::format::{
-    AFFINITIES, ALLOCATIONS, BLOCKS, CARVED, CLAIMS, HANDLES, MACHINES, MACHINES_OF, NODES, POOL_EXTRAS,
-    POOLS, RESERVATIONS, TAKEOVERS, homes_of, key_of, origins,
+    AFFINITIES, ALLOCATIONS, BLOCKS, CARVED, CLAIMS, HANDLES, IMPORTS, MACHINES, MACHINES_OF, NODES,
+    POOL_EXTRAS, POOLS, RESERVATIONS, homes_of, key_of, origins,
 };
 use super::view::Listed;
 use super::{EtcdStore, room, upkeep};
@@ -64,7 +64,7 @@ impl Inspect for EtcdStore {
             RESERVATIONS,
             NODES,
             HANDLES,
-            TAKEOVERS,
+            IMPORTS,
             CARVED,
             POOL_EXTRAS,
             ALLOCATIONS,

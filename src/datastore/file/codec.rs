@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::calico::{BlockAffinity, IpamBlock};
 use crate::api::milo::PoolExtras;
 use crate::api::{Affinity, HandleId, Resource};
-use crate::datastore::{Carved, Entry, Error, Key, Object, ProjectName, Revision, Takeover};
+use crate::datastore::{Carved, Entry, Error, Import, Key, Object, ProjectName, Revision};
 use crate::net::Cidr;
 
 /// An affinity's file. Its owner may be too long for the name of its directory.
@@ -31,8 +31,8 @@ pub(super) struct OwnFile<T> {
     record: T,
 }
 
-/// A takeover as it is stored.
-pub(super) type TakeoverFile = OwnFile<Takeover>;
+/// A import as it is stored.
+pub(super) type ImportFile = OwnFile<Import>;
 
 impl<T> OwnFile<T> {
     pub(super) fn new(revision: Revision, record: T) -> Self {
@@ -81,7 +81,7 @@ pub(super) fn stamp(object: &mut Object, revision: Revision) {
         Object::Block(_)
         | Object::Affinity(_)
         | Object::Handle(_)
-        | Object::Takeover(_)
+        | Object::Import(_)
         | Object::Carved(_)
         | Object::PoolExtras(_)
         | Object::Machine(_)
@@ -99,7 +99,7 @@ pub(super) fn encode(key: &Key, object: &Object, revision: Revision) -> Vec<u8> 
         (_, Object::Pool(resource)) => pretty(&**resource),
         (_, Object::Reservation(resource)) => pretty(&**resource),
         (_, Object::Node(resource)) => pretty(&**resource),
-        (_, Object::Takeover(takeover)) => pretty(&TakeoverFile::new(revision, takeover.clone())),
+        (_, Object::Import(import)) => pretty(&ImportFile::new(revision, import.clone())),
         (_, Object::Carved(carved)) => pretty(&OwnFile::new(revision, carved.clone())),
         (Key::PoolExtras(name), Object::PoolExtras(extras)) => {
             pretty(&OwnFile::new(revision, OfName { name: name.clone(), record: (**extras).clone() }))
@@ -197,17 +197,17 @@ pub(super) fn decode_affinity(
     Ok(Entry { key, revision, object: Object::Affinity(file.affinity) })
 }
 
-/// Reads a takeover, of the network that `named` judges.
-pub(super) fn decode_takeover(
+/// Reads a import, of the network that `named` judges.
+pub(super) fn decode_import(
     path: &Path,
     content: &[u8],
     named: impl Fn(&str) -> bool,
-) -> Result<(Revision, Takeover), Error> {
-    let parts = decode::<TakeoverFile>(path, content)?.into_parts();
+) -> Result<(Revision, Import), Error> {
+    let parts = decode::<ImportFile>(path, content)?.into_parts();
     match parts {
-        Some((revision, takeover)) if named(&takeover.network) => Ok((revision, takeover)),
-        Some((_, takeover)) => {
-            Err(damaged(path, format!("it holds network `{}`", takeover.network.escape_debug())))
+        Some((revision, import)) if named(&import.network) => Ok((revision, import)),
+        Some((_, import)) => {
+            Err(damaged(path, format!("it holds network `{}`", import.network.escape_debug())))
         }
         None => Err(damaged(path, "it has no numeric `resourceVersion`".to_owned())),
     }

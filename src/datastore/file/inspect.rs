@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use nix::fcntl::OFlag;
 
-use super::codec::{decode_affinity, decode_resource, decode_takeover};
+use super::codec::{decode_affinity, decode_import, decode_resource};
 use super::index::{self, Lookup};
 use super::layout::{
-    AFFINITIES, ALLOCATIONS, CARVED, CLAIMS, CONFIGURATIONS, INDEX, MACHINES, MACHINES_OF, NODES,
-    POOL_EXTRAS, POOLS, RESERVATIONS, STATE, TAKEOVERS, cidr_of_file, escape, fnv1a, path,
+    AFFINITIES, ALLOCATIONS, CARVED, CLAIMS, CONFIGURATIONS, IMPORTS, INDEX, MACHINES, MACHINES_OF, NODES,
+    POOL_EXTRAS, POOLS, RESERVATIONS, STATE, cidr_of_file, escape, fnv1a, path,
 };
 use super::record::OpVerb;
 use super::slots::{PAGE_BYTES, SLOT_BYTES, parse_slot};
@@ -171,17 +171,8 @@ impl FileStore {
 
     /// The files of all objects but blocks and affinities.
     fn object_files(&self) -> Result<Vec<String>, Error> {
-        let flat = [
-            CONFIGURATIONS,
-            POOLS,
-            RESERVATIONS,
-            TAKEOVERS,
-            NODES,
-            CARVED,
-            POOL_EXTRAS,
-            MACHINES,
-            MACHINES_OF,
-        ];
+        let flat =
+            [CONFIGURATIONS, POOLS, RESERVATIONS, IMPORTS, NODES, CARVED, POOL_EXTRAS, MACHINES, MACHINES_OF];
         let mut folders: Vec<String> = flat.map(str::to_owned).into();
         for folder in [ALLOCATIONS, CLAIMS] {
             folders.extend(self.folders(folder)?.into_iter().map(|project| format!("{folder}/{project}")));
@@ -203,7 +194,7 @@ impl FileStore {
             CONFIGURATIONS => decode_resource::<IpamConfigurationSpec>(&path, &content, is_it).map(drop),
             POOLS => decode_resource::<IpPoolSpec>(&path, &content, is_it).map(drop),
             RESERVATIONS => decode_resource::<IpReservationSpec>(&path, &content, is_it).map(drop),
-            TAKEOVERS => decode_takeover(&path, &content, is_it).map(drop),
+            IMPORTS => decode_import(&path, &content, is_it).map(drop),
             NODES => self.node_in(name, is_it).map(drop),
             _ => self.own_file(name).map(drop),
         }

@@ -10,8 +10,8 @@ pub(super) const BLOCKS: &str = "ipam/blocks";
 pub(super) const AFFINITIES: &str = "ipam/affinities";
 /// The directory of the owners' directories of blocks with a free address.
 pub(super) const ROOM: &str = "ipam/room";
-/// The directory of takeovers.
-pub(super) const TAKEOVERS: &str = "ipam/takeovers";
+/// The directory of imports.
+pub(super) const IMPORTS: &str = "ipam/imports";
 /// The directory of networks carved out of pools.
 pub(super) const CARVED: &str = "ipam/carved";
 /// The directory of what only `ipam.miloapis.com` knows of pools.
@@ -57,7 +57,7 @@ pub(super) fn path(key: &Key) -> Option<String> {
         Key::Pool(name) => json(POOLS, name),
         Key::Reservation(name) => json(RESERVATIONS, name),
         Key::Node(name) => json(NODES, name.as_str()),
-        Key::Takeover(network) => json(TAKEOVERS, network),
+        Key::Import(network) => json(IMPORTS, network),
         Key::Block(cidr) => block_path(*cidr),
         Key::Carved(cidr) => format!("{CARVED}/{}.json", stem(*cidr)),
         Key::PoolExtras(name) => json(POOL_EXTRAS, name),

@@ -99,34 +99,37 @@ impl Locks {
         }
     }
 
-    /// Tries at once; then waits in the kernel's queue, where the lock passes on without a pause. False: somebody else
-    /// held it all the time.
     fn acquire(&self, file: &File) -> Result<bool, Error> {
-        let error = |error| io_error(Verb::Lock, &self.path, error);
-        loop {
-            let taken = match self.access {
-                Access::Change => fs2::FileExt::try_lock_exclusive(file),
-                Access::Read => fs2::FileExt::try_lock_shared(file),
-            };
-            match taken {
-                Ok(()) => return Ok(true),
-                Err(interrupted) if interrupted.kind() == io::ErrorKind::Interrupted => {}
-                Err(busy) if busy.kind() == io::ErrorKind::WouldBlock => break,
-                Err(other) => return Err(error(other)),
-            }
-        }
-        if self.timeout.is_zero() {
-            return Ok(false);
-        }
-        match queue(file, self.access, self.timeout).map_err(error)? {
-            Some(outcome) => outcome.map(|()| true).map_err(error),
-            None => Ok(false),
-        }
+        lock_within(file, self.access, self.timeout).map_err(|error| io_error(Verb::Lock, &self.path, error))
     }
 
     fn busy(&self, dir: &Dir) -> Error {
         Error::Locked { path: self.path.clone(), waited: self.timeout, holder: holder(dir) }
     }
+}
+
+/// Locks a file: tries at once; then waits in the kernel's queue, where the lock passes on without a pause. False: it was
+/// held by others for all of the time. Closing the file releases the lock.
+///
+/// # Errors
+/// When the file cannot be locked, or there is no thread to wait.
+pub fn lock_within(file: &File, access: Access, timeout: Duration) -> io::Result<bool> {
+    loop {
+        let taken = match access {
+            Access::Change => fs2::FileExt::try_lock_exclusive(file),
+            Access::Read => fs2::FileExt::try_lock_shared(file),
+        };
+        match taken {
+            Ok(()) => return Ok(true),
+            Err(interrupted) if interrupted.kind() == io::ErrorKind::Interrupted => {}
+            Err(busy) if busy.kind() == io::ErrorKind::WouldBlock => break,
+            Err(other) => return Err(other),
+        }
+    }
+    if timeout.is_zero() {
+        return Ok(false);
+    }
+    queue(file, access, timeout)?.map_or(Ok(false), |outcome| outcome.map(|()| true))
 }
 
 /// Waits in the kernel's queue for a lock. `None`: not within the time.

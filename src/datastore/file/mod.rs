@@ -74,6 +74,7 @@ use dir::Dir;
 use handles::{HandleMap, Held};
 use journal::Journal;
 use lock::Locks;
+pub use lock::lock_within;
 use room::RoomSeen;
 
 use super::{Answer, Batch, Commit, Datastore, Error, Isolation, Key, Revision, Settings, Want};

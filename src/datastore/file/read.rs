@@ -54,7 +54,7 @@ impl FileStore {
     /// One object.
     pub(super) fn entry(&mut self, key: &Key) -> Result<Option<Entry>, Error> {
         match key {
-            Key::Configuration | Key::Pool(_) | Key::Reservation(_) | Key::Takeover(_) => {
+            Key::Configuration | Key::Pool(_) | Key::Reservation(_) | Key::Import(_) => {
                 if self.seen.settings.is_none() {
                     self.seen.settings = Some(self.settings()?);
                 }

@@ -5,10 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::codec::{
-    TakeoverFile, compact, damaged, decode, decode_resource, decode_takeover, parse_revision,
-};
-use super::layout::{CONFIGURATIONS, POOLS, RESERVATIONS, STATE, TAKEOVERS, escape};
+use super::codec::{ImportFile, compact, damaged, decode, decode_import, decode_resource, parse_revision};
+use super::layout::{CONFIGURATIONS, IMPORTS, POOLS, RESERVATIONS, STATE, escape};
 use super::overlay::Latest;
 use super::{FileStore, layout};
 use crate::api::calico::{IpPool, IpReservation, IpamConfiguration};
@@ -20,7 +18,7 @@ struct StateFile {
     configuration: Option<IpamConfiguration>,
     pools: Vec<IpPool>,
     reservations: Vec<IpReservation>,
-    takeovers: Vec<TakeoverFile>,
+    imports: Vec<ImportFile>,
 }
 
 /// The content of `state` for some settings, whose objects bear their revisions.
@@ -32,10 +30,10 @@ pub(super) fn encode(settings: &Settings) -> Vec<u8> {
         configuration: settings.configuration.as_ref().map(|(_, object)| object.clone()),
         pools: objects(&settings.pools),
         reservations: objects(&settings.reservations),
-        takeovers: settings
-            .takeovers
+        imports: settings
+            .imports
             .iter()
-            .map(|(revision, takeover)| TakeoverFile::new(*revision, takeover.clone()))
+            .map(|(revision, import)| ImportFile::new(*revision, import.clone()))
             .collect(),
     })
 }
@@ -56,7 +54,7 @@ fn into_settings(file: StateFile) -> Option<Settings> {
         },
         pools: all(file.pools)?,
         reservations: all(file.reservations)?,
-        takeovers: file.takeovers.into_iter().map(TakeoverFile::into_parts).collect::<Option<_>>()?,
+        imports: file.imports.into_iter().map(ImportFile::into_parts).collect::<Option<_>>()?,
         sequence_floor: 0,
     })
 }
@@ -112,9 +110,9 @@ impl FileStore {
             let path = self.dir.path_of(&format!("{RESERVATIONS}/{name}"));
             settings.reservations.push(decode_resource(&path, &content, is(&name))?);
         }
-        for (name, content) in self.objects_in(TAKEOVERS)? {
-            let path = self.dir.path_of(&format!("{TAKEOVERS}/{name}"));
-            settings.takeovers.push(decode_takeover(&path, &content, is(&name))?);
+        for (name, content) in self.objects_in(IMPORTS)? {
+            let path = self.dir.path_of(&format!("{IMPORTS}/{name}"));
+            settings.imports.push(decode_import(&path, &content, is(&name))?);
         }
         sort(&mut settings);
         Ok(settings)
@@ -133,7 +131,7 @@ fn is(file: &str) -> impl Fn(&str) -> bool {
 fn sort(settings: &mut Settings) {
     settings.pools.sort_by(|(_, a), (_, b)| a.metadata.name.cmp(&b.metadata.name));
     settings.reservations.sort_by(|(_, a), (_, b)| a.metadata.name.cmp(&b.metadata.name));
-    settings.takeovers.sort_by(|(_, a), (_, b)| a.network.cmp(&b.network));
+    settings.imports.sort_by(|(_, a), (_, b)| a.network.cmp(&b.network));
 }
 
 /// Every one of the settings, and its revision.
@@ -141,14 +139,14 @@ fn revisions(settings: &Settings) -> Vec<(Key, Revision)> {
     let pools = settings.pools.iter().map(|(at, pool)| (Key::Pool(pool.name().to_owned()), *at));
     let reservations =
         settings.reservations.iter().map(|(at, stored)| (Key::Reservation(stored.name().to_owned()), *at));
-    let takeovers = settings.takeovers.iter().map(|(at, taken)| (Key::Takeover(taken.network.clone()), *at));
+    let imports = settings.imports.iter().map(|(at, taken)| (Key::Import(taken.network.clone()), *at));
     let configuration = settings.configuration.iter().map(|(at, _)| (Key::Configuration, *at));
-    configuration.chain(pools).chain(reservations).chain(takeovers).collect()
+    configuration.chain(pools).chain(reservations).chain(imports).collect()
 }
 
 /// Whether a key is one of the settings.
 pub(super) const fn holds(key: &Key) -> bool {
-    matches!(key, Key::Configuration | Key::Pool(_) | Key::Reservation(_) | Key::Takeover(_))
+    matches!(key, Key::Configuration | Key::Pool(_) | Key::Reservation(_) | Key::Import(_))
 }
 
 /// One of the settings.
@@ -171,10 +169,10 @@ pub(super) fn entry(settings: &Settings, key: &Key) -> Option<Entry> {
             let (revision, object) = named(&settings.reservations, name)?;
             (revision, object.clone().into())
         }
-        Key::Takeover(network) => {
-            let found = settings.takeovers.iter().find(|(_, t)| t.network == *network);
-            let (revision, takeover) = found?;
-            (*revision, takeover.clone().into())
+        Key::Import(network) => {
+            let found = settings.imports.iter().find(|(_, t)| t.network == *network);
+            let (revision, import) = found?;
+            (*revision, import.clone().into())
         }
         _ => return None,
     };
@@ -187,7 +185,7 @@ pub(super) fn change(settings: &mut Settings, key: &Key, object: Option<(Revisio
         Key::Configuration => settings.configuration = None,
         Key::Pool(name) => settings.pools.retain(|(_, o)| o.metadata.name != *name),
         Key::Reservation(name) => settings.reservations.retain(|(_, o)| o.metadata.name != *name),
-        Key::Takeover(network) => settings.takeovers.retain(|(_, t)| t.network != *network),
+        Key::Import(network) => settings.imports.retain(|(_, t)| t.network != *network),
         _ => return,
     }
     match object {
@@ -195,7 +193,7 @@ pub(super) fn change(settings: &mut Settings, key: &Key, object: Option<(Revisio
         Some((revision, Object::Configuration(object))) => settings.configuration = Some((revision, *object)),
         Some((revision, Object::Pool(object))) => settings.pools.push((revision, *object)),
         Some((revision, Object::Reservation(object))) => settings.reservations.push((revision, *object)),
-        Some((revision, Object::Takeover(takeover))) => settings.takeovers.push((revision, takeover)),
+        Some((revision, Object::Import(import))) => settings.imports.push((revision, import)),
         Some((_, object)) => panic!("{object:?} was to be written at {key}"),
     }
     sort(settings);

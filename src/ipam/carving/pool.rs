@@ -54,7 +54,7 @@ impl<D: Datastore> Ipam<D> {
                 return Ok(outcome);
             }
         }
-        Err(Error::Contended { attempts: CAS_ATTEMPTS_MAX }.into())
+        Err(Error::Contended { attempts: CAS_ATTEMPTS_MAX, applied: 0 }.into())
     }
 
     async fn draft_pool(

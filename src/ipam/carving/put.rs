@@ -143,7 +143,7 @@ impl<D: Datastore> Ipam<D> {
                 return Ok(outcome);
             }
         }
-        Err(Error::Contended { attempts: CAS_ATTEMPTS_MAX }.into())
+        Err(Error::Contended { attempts: CAS_ATTEMPTS_MAX, applied: 0 }.into())
     }
 
     /// Commits what was drafted, unless it is only tried. False: others were faster, or nobody knows.

@@ -42,7 +42,7 @@ impl<D: Datastore> Ipam<D> {
                 return Ok(stored);
             }
         }
-        Err(Error::Contended { attempts: CAS_ATTEMPTS_MAX }.into())
+        Err(Error::Contended { attempts: CAS_ATTEMPTS_MAX, applied: 0 }.into())
     }
 
     /// Deletes a claim. With the policy `Retain` its allocation stays, and a later claim of the name takes it up.
@@ -89,7 +89,7 @@ impl<D: Datastore> Ipam<D> {
                 return Ok(stored);
             }
         }
-        Err(Error::Contended { attempts: CAS_ATTEMPTS_MAX }.into())
+        Err(Error::Contended { attempts: CAS_ATTEMPTS_MAX, applied: 0 }.into())
     }
 }
 

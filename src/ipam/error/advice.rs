@@ -45,6 +45,7 @@ impl Error {
             Error::Choice(ChoiceError::Selector { .. }) => "correct the selector of that pool".into(),
             Error::OutsidePools { .. } => "ask for an address in one of these pools, or add a pool".into(),
             Error::Taken { .. } => "ask for another address, or delete its holder first".into(),
+            Error::OnRecord { .. } => "ask for another address; a DEL of its container removes the record".into(),
             Error::Cooling { .. } => "ask again later, or for another address".into(),
             Error::CarvedOut { .. } => "ask for another address, or delete what was carved out".into(),
             Error::KeptBack { .. } => "ask for another address".into(),
@@ -61,7 +62,8 @@ impl Error {
             }
             Error::PoolDiffers { .. } => "make the configuration say what is stored, or leave the property out".into(),
             Error::GatewayTaken { .. } => "name another gateway, or delete its holder first".into(),
-            Error::Contended { .. } => "nothing was changed; a runtime asks again by itself".into(),
+            Error::Contended { applied: 0, .. } => "nothing was changed; a runtime asks again by itself".into(),
+            Error::Contended { .. } => "ask again: it goes on after what was written".into(),
             Error::DamagedBlock { .. } => "put its file back from a backup; other blocks go on working".into(),
             Error::Name(_) => "choose another name".into(),
             Error::Datastore(error) => error.hint(),

@@ -8,7 +8,7 @@ use crate::datastore::{Carved, Datastore, Key};
 use crate::ipam::assign::Wanted;
 use crate::ipam::config::AffinityRule;
 use crate::ipam::error::Limit;
-use crate::ipam::{Error, refusal};
+use crate::ipam::{Error, ImportSource, refusal};
 use crate::net::Cidr;
 
 impl<D: Datastore> Search<'_, D> {
@@ -27,6 +27,10 @@ impl<D: Datastore> Search<'_, D> {
         };
         if let Some(reservation) = refusal::subnet_reservation(self.policy, address) {
             return Err(Error::KeptBack { address, reservation });
+        }
+        if self.policy.avoid.contains(address) {
+            let directory = self.request.import.map(ImportSource::directory).unwrap_or_default();
+            return Err(Error::OnRecord { address, directory });
         }
         let cidr =
             area.pool.block_of(address).ok_or_else(|| Error::OutsidePools { address, pools: Vec::new() })?;
@@ -62,7 +66,7 @@ impl<D: Datastore> Search<'_, D> {
         Ok(match entry.map(|entry| entry.into::<Carved>().owner) {
             Some(owner) => Error::CarvedOut { address, block, carved, by: Box::new(owner) },
             // It was given back since.
-            None => Error::Contended { attempts: 1 },
+            None => Error::Contended { attempts: 1, applied: 0 },
         })
     }
 

@@ -68,12 +68,12 @@ fn containers_of_the_real_host_local_keep_their_addresses_and_del_frees_them() {
     };
     let dry = migrate(&["--dry-run"]);
     dry.exits(0);
-    assert!(dry.out.ends_with("Network `old`: would take over 20 addresses.\n"), "{dry:?}");
+    assert!(dry.out.ends_with("Network `old`: would import 20 addresses.\n"), "{dry:?}");
     assert!(!store.path().exists(), "a dry run made a store");
     let taken = migrate(&[]);
     taken.exits(0);
     assert!(taken.out.contains("(container old7, eth0) into pool 10-77-0-0-24\n"), "{taken:?}");
-    assert!(taken.out.ends_with("Network `old`: took over 20 addresses.\n"), "{taken:?}");
+    assert!(taken.out.ends_with("Network `old`: imported 20 addresses.\n"), "{taken:?}");
 
     let held = || store.run(&["ipam", "show", "-o", "json"]).json()["pools"][0]["inUse"].clone();
     assert_eq!(held(), 20);
@@ -83,7 +83,7 @@ fn containers_of_the_real_host_local_keep_their_addresses_and_del_frees_them() {
     let new = store.add("new", &after)["ips"][0]["address"].as_str().expect("an address").to_owned();
     assert!(!before.contains(new.trim_end_matches("/24")), "{new} was given twice");
     let again = migrate(&[]);
-    assert!(again.out.ends_with("Network `old`: took over 0 addresses.\n"), "{again:?}");
+    assert!(again.out.ends_with("Network `old`: imported 0 addresses.\n"), "{again:?}");
     assert_eq!(held(), 21);
     store.del("new", &after);
     for number in 0..20 {
@@ -102,8 +102,8 @@ fn each_network_has_a_directory_and_the_pools_may_be_there_already() {
     migrate(&store, &["--network=one"]).prints(
         0,
         "
-Took over 10.78.0.2 (container a, eth0) into pool pods
-Network `one`: took over 1 address.
+Imported 10.78.0.2 (container a, eth0) into pool pods
+Network `one`: imported 1 address.
 ",
     );
     let document = migrate(&store, &["--dry-run", "-o", "json"]).exits(0).json();
@@ -114,7 +114,7 @@ Network `one`: took over 1 address.
                 { "ip": "10.78.0.2", "containerID": "a", "ifname": "eth0", "outcome": "heldAlready", "pool": null, "heldBy": null },
             ] },
             { "network": "two", "addresses": [
-                { "ip": "10.78.0.3", "containerID": "b", "ifname": "eth0", "outcome": "takenOver", "pool": "pods", "heldBy": null },
+                { "ip": "10.78.0.3", "containerID": "b", "ifname": "eth0", "outcome": "imported", "pool": "pods", "heldBy": null },
             ] },
         ] })
     );
@@ -135,7 +135,7 @@ fn who_has_an_address_keeps_it_and_the_conflict_is_told() {
         1,
         "
 CONFLICT: 10.79.0.0 (container a, eth0) belongs to handle net.new, which keeps it
-Network `old`: took over 0 addresses.
+Network `old`: imported 0 addresses.
 ",
     );
 }
@@ -149,7 +149,7 @@ fn what_has_no_pool_or_is_no_record_stops_everything() {
     migrate(&store, &[]).says(
         2,
         "
-error: 1 recorded address lies in no pool; nothing was taken over
+error: 1 recorded address lies in no pool; nothing was imported
   10.99.0.2 (network `old`)
 hint: name the network's configuration with `--conf`, or make a pool for them with `host-affine apply`
 ",

@@ -199,10 +199,7 @@ fn resource(kind: usize, name: &str, present: bool, memory: &Memory) -> Writes {
             (Key::Carved(range), carved(&format!("{name}{number}")).into())
         }
         5 => (Key::Machine(handle(&name.replace(['/', ' '], "_"))), machine(&format!("{number}")).into()),
-        _ => (
-            Key::Takeover(name.to_owned()),
-            Takeover { network: name.to_owned(), directory: "/d".to_owned(), modified: 1 }.into(),
-        ),
+        _ => (Key::Import(name.to_owned()), Import { network: name.to_owned(), ..Import::default() }.into()),
     };
     let exists = memory.revision(&key).is_some();
     if !present && !exists {
@@ -275,7 +272,7 @@ fn comparable(answer: Answer) -> Answer {
             if let Some((revision, object)) = &mut settings.configuration {
                 (*revision, object.metadata) = stripped((*revision, object.metadata.clone()));
             }
-            for (revision, _) in &mut settings.takeovers {
+            for (revision, _) in &mut settings.imports {
                 *revision = Revision(0);
             }
             Answer::Settings(settings)

@@ -86,7 +86,7 @@ impl Pod {
             wanted: &wanted,
             pools: &[],
             gateways: None,
-            takeover: None,
+            import: None,
             own_addresses: &NoOwnAddresses,
             now: at(0),
         };

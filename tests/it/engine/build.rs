@@ -181,7 +181,7 @@ impl Ask {
             wanted: &self.wanted,
             pools: &self.pools,
             gateways: self.gateways.as_deref(),
-            takeover: None,
+            import: None,
             own_addresses,
             now: self.now,
         };

@@ -119,7 +119,7 @@ impl Launcher {
             wanted: &self.wanted,
             pools: &[],
             gateways: None,
-            takeover: None,
+            import: None,
             own_addresses: &NoOwnAddresses,
             now: at(self.seconds),
         };

@@ -44,7 +44,7 @@ fn ask_shared<D: Datastore>(
         wanted: &ask.wanted,
         pools: &ask.pools,
         gateways: None,
-        takeover: None,
+        import: None,
         own_addresses: &NoOwnAddresses,
         now: ask.now,
     };

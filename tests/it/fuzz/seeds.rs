@@ -210,7 +210,7 @@ pub(super) fn objects(scratch: &Path) -> Vec<Vec<u8>> {
         ),
         (
             5,
-            json!({ "resourceVersion": "4", "network": "pods", "directory": "/var/lib/cni/networks/pods", "modified": 7 }),
+            json!({ "resourceVersion": "4", "network": "pods", "hosts": { "n": { "directory": "/var/lib/cni/networks/pods", "inode": 7, "ranges": ["10.0.0.0/24"] } } }),
         ),
         (
             6,
@@ -286,8 +286,8 @@ pub(super) fn etcd_values() -> Vec<Vec<u8>> {
             json!({ "pool": "a", "owner": { "allocation": { "project": "default", "name": "web" } } }),
         ),
         (
-            "takeovers/pods",
-            json!({ "network": "pods", "directory": "/var/lib/cni/networks/pods", "modified": 7 }),
+            "imports/pods",
+            json!({ "network": "pods", "hosts": { "n": { "directory": "/var/lib/cni/networks/pods", "inode": 7, "ranges": ["10.0.0.0/24"] } } }),
         ),
         ("vms/pods.vmi.prod.db", machine),
         ("vms-of/pods.c", json!({ "machines": ["pods.vmi.prod.db"] })),

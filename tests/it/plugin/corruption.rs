@@ -41,7 +41,7 @@ impl Bed {
         let store = lab.store();
         let pools = json!([{ "cidr": "10.211.0.0/25", "name": "pods", "blockSize": 29 }]);
         let network = Network::new("pods", &store, &pools).unflushed();
-        // Before there is a store: what host-local had recorded in its place is taken over.
+        // Before there is a store: what host-local had recorded in its place is imported.
         let records = store.join("old");
         fs::create_dir_all(&records).expect("a directory");
         fs::write(records.join("10.211.2.7"), "old7\r\neth0").expect("a record");
@@ -249,7 +249,7 @@ fn is_derived(file: &str) -> bool {
 
 /// Whether `state` has a copy of it.
 fn is_a_setting(file: &str) -> bool {
-    let folders = ["ipam/takeovers/", "projectcalico.org/ip"];
+    let folders = ["ipam/imports/", "projectcalico.org/ip"];
     folders.iter().any(|folder| file.starts_with(folder))
 }
 
@@ -279,7 +279,7 @@ fn keys(answer: &Answer) -> BTreeSet<String> {
             keys.extend(
                 settings.reservations.iter().map(|(_, r)| format!("reservation {} = {r:?}", r.name())),
             );
-            keys.extend(settings.takeovers.iter().map(|(_, t)| format!("takeover {} = {t:?}", t.network)));
+            keys.extend(settings.imports.iter().map(|(_, t)| format!("import {} = {t:?}", t.network)));
             keys
         }
         Answer::Cidrs(cidrs) => cidrs.iter().map(ToString::to_string).collect(),
@@ -331,7 +331,7 @@ fn whatever_befalls_a_file_of_any_kind_no_answer_is_missing_without_its_name() {
         "ipam/machines-of/",
         "ipam/machines/",
         "ipam/room/",
-        "ipam/takeovers/",
+        "ipam/imports/",
         "ipam.miloapis.com/ipallocations/",
         "ipam.miloapis.com/ipclaims/",
         "ipam.miloapis.com/ippools/",

@@ -34,7 +34,7 @@ pub(super) enum Effect {
     /// The container has an address of each pool.
     Gives(&'static str),
     /// The same, and the containers of [`LEASES`] have theirs.
-    TakesOver(&'static str),
+    Imports(&'static str),
     /// The containers, and no others, have nothing.
     Frees(&'static [&'static str]),
 }
@@ -53,7 +53,7 @@ pub(super) fn both_families(store: &Path) -> Network {
     Network::new("pods", store, &pools)
 }
 
-/// What host-local recorded before it was replaced, for [`Effect::TakesOver`].
+/// What host-local recorded before it was replaced, for [`Effect::Imports`].
 pub(super) const LEASES: [(&str, &str); 3] =
     [("10.202.64.2", "old2"), ("10.202.64.3", "old3"), ("10.202.64.9", "old9")];
 
@@ -152,12 +152,12 @@ impl Stage {
         let now = View::of(store).sound();
         let ours: BTreeSet<&str> = match self.scenario.effect {
             Effect::Gives(container) => BTreeSet::from([container]),
-            Effect::TakesOver(container) => LEASES.iter().map(|(_, old)| *old).chain([container]).collect(),
+            Effect::Imports(container) => LEASES.iter().map(|(_, old)| *old).chain([container]).collect(),
             Effect::Frees(containers) => containers.iter().copied().collect(),
         };
         self.others_are_untouched(&now, &ours);
         match self.scenario.effect {
-            Effect::Gives(container) | Effect::TakesOver(container) => {
+            Effect::Gives(container) | Effect::Imports(container) => {
                 let had = self.before.of_container(container);
                 let has = now.of_container(container);
                 if let Some(mut printed) = answer.printed_addresses() {
@@ -180,7 +180,7 @@ impl Stage {
                 }
             }
         }
-        if matches!(self.scenario.effect, Effect::TakesOver(_)) {
+        if matches!(self.scenario.effect, Effect::Imports(_)) {
             let taken_over = now.held.keys().filter(|address| is_leased(**address)).count();
             assert!(taken_over == 0 || taken_over == LEASES.len(), "all or none: {:?}", now.held);
             assert!(answer.printed_addresses().is_none() || taken_over > 0);
@@ -209,7 +209,7 @@ impl Stage {
         assert_eq!(given.len(), self.families());
         for address in &given {
             assert!(!now.held.contains_key(address), "{address} was given twice");
-            let is_live = matches!(self.scenario.effect, Effect::TakesOver(_)) && is_leased(*address);
+            let is_live = matches!(self.scenario.effect, Effect::Imports(_)) && is_leased(*address);
             assert!(!is_live, "{address} has been in use since before the store");
         }
         network.del("bystander").succeeded();
@@ -221,7 +221,7 @@ impl Stage {
         let again = (self.scenario.call)(&network).run();
         let view;
         match self.scenario.effect {
-            Effect::Gives(container) | Effect::TakesOver(container) => {
+            Effect::Gives(container) | Effect::Imports(container) => {
                 let mut given = again.addresses();
                 given.sort();
                 let had = now.of_container(container);
@@ -240,7 +240,7 @@ impl Stage {
             }
         }
         self.others_are_untouched(&view, ours);
-        if matches!(self.scenario.effect, Effect::TakesOver(_)) {
+        if matches!(self.scenario.effect, Effect::Imports(_)) {
             for (address, container) in LEASES {
                 assert_eq!(view.of_container(container), [address.parse::<IpAddr>().expect("an address")]);
             }

@@ -12,7 +12,7 @@ use crate::support::cni::{Call, Network, all_different, skip};
 use crate::support::store::{Lab, View};
 
 /// The real one, as it is packaged.
-fn host_local() -> Option<PathBuf> {
+pub(super) fn host_local() -> Option<PathBuf> {
     ["/usr/lib/cni/host-local", "/opt/cni/bin/host-local"]
         .iter()
         .map(PathBuf::from)
@@ -20,7 +20,7 @@ fn host_local() -> Option<PathBuf> {
 }
 
 /// A network in host-local's words; `kind` is the word that changes.
-fn network(kind: &str, name: &str, directory: &Path, ranges: &Value) -> Network {
+pub(super) fn network(kind: &str, name: &str, directory: &Path, ranges: &Value) -> Network {
     Network::of(&json!({
         "cniVersion": "1.0.0",
         "name": name,
@@ -32,7 +32,7 @@ fn network(kind: &str, name: &str, directory: &Path, ranges: &Value) -> Network 
 }
 
 /// What host-local has recorded: one file for each address, with the container in its first line.
-fn records(directory: &Path, name: &str) -> BTreeMap<IpAddr, String> {
+pub(super) fn records(directory: &Path, name: &str) -> BTreeMap<IpAddr, String> {
     let entries = fs::read_dir(directory.join(name)).expect("host-local's directory");
     let record = |entry: std::io::Result<fs::DirEntry>| {
         let path = entry.expect("an entry").path();
@@ -101,7 +101,7 @@ fn one_word_changes_and_no_live_address_is_given_again() {
 
     let view = switch.view();
     for (address, container) in &switch.live {
-        assert_eq!(&view.held[address].container, container, "{address} was taken over");
+        assert_eq!(&view.held[address].container, container, "{address} was imported");
     }
     assert_eq!(view.held.len(), switch.live.len() + given.len());
 }
@@ -120,7 +120,9 @@ fn a_container_of_before_keeps_its_address_and_gives_it_back_to_both() {
     assert!(switch.view().of_container("old5").is_empty());
     let recorded = records(&switch.directory(), "old");
     assert!(old.iter().all(|address| !recorded.contains_key(address)), "host-local's record went too");
-    assert_eq!(recorded.len(), switch.live.len() - old.len(), "and no other");
+    let ours = recorded.values().filter(|container| *container == "new").count();
+    assert_eq!(ours, old.len(), "what is given here is on record for host-local");
+    assert_eq!(recorded.len() - ours, switch.live.len() - old.len(), "and no other");
 
     for n in 0..12 {
         switch.after.del(&format!("old{n}")).succeeded();
@@ -128,6 +130,25 @@ fn a_container_of_before_keeps_its_address_and_gives_it_back_to_both() {
     switch.after.del("new").succeeded();
     assert_eq!(switch.view().held.len(), 0);
     assert_eq!(records(&switch.directory(), "old").len(), 0);
+}
+
+/// host-local serves the network again, and knows what was given meanwhile.
+#[test]
+fn the_word_changes_back() {
+    let Some(program) = host_local() else { return skip("host-local is not installed") };
+    let ranges =
+        json!([[{ "subnet": "10.211.5.0/24", "rangeStart": "10.211.5.20", "rangeEnd": "10.211.5.39" }]]);
+    let switch = Switch::with(&program, &ranges);
+    let ours: Vec<IpAddr> = (0..5).map(|n| switch.after.add(&format!("new{n}")).address()).collect();
+    let back = |n: usize| switch.before.call("ADD", &format!("back{n}")).program(&program).run().address();
+    let theirs: Vec<IpAddr> = (0..5).map(back).collect();
+    all_different(ours.iter().chain(&theirs).chain(switch.live.keys()).copied());
+    assert!(!switch.before.call("ADD", "full").program(&program).run().is_success());
+    for n in 0..5 {
+        switch.before.call("DEL", &format!("new{n}")).program(&program).run().succeeded();
+    }
+    let recorded = records(&switch.directory(), "old");
+    assert!(ours.iter().all(|address| !recorded.contains_key(address)), "its DEL ends a container of ours");
 }
 
 #[test]

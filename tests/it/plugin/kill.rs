@@ -224,7 +224,7 @@ fn add_that_takes_over_from_host_local() {
             }
         }),
         call: |network| network.call("ADD", "c"),
-        effect: Effect::TakesOver("c"),
+        effect: Effect::Imports("c"),
         cuts: false,
     });
 }

@@ -147,7 +147,7 @@ fn podmans_network_of_host_locals_is_switched_while_its_containers_run() {
     assert!(!after.contains(&podman.address_of("old1")));
     podman.clear();
     // podman sends the DEL of a container to the plugin that its ADD went to: host-local has none left, and the address
-    // of the one that was not started again stays taken over. The next boot ends it.
+    // of the one that was not started again stays imported. The next boot ends it.
     let records = podman.machine.run(&["sh", "-c", "ls /var/lib/cni/networks/pods"]).well();
     assert!(!records.out.contains("10.88.9."), "{records:?}");
     let store = Path::new("/var/lib/cni/host-affine");

@@ -16,7 +16,7 @@ const MAY_USE: [(&str, &[&str]); 16] = [
     ("datastore", &["api", "net", "clock"]),
     ("ipam", &["datastore", "api", "net", "clock"]),
     ("store", &["datastore"]),
-    ("host_local", &["ipam", "datastore", "net"]),
+    ("host_local", &["ipam", "datastore", "net", "netlink", "host"]),
     (
         "cni",
         &[
@@ -79,7 +79,7 @@ const HOMES: [(&str, &[&str]); 11] = [
     ("rustls", &["datastore::etcd"]),
     ("base64", &["datastore::etcd::wire"]),
     ("crc32fast", &["datastore::file"]),
-    ("nix", &["datastore::file", "datastore::etcd", "netlink", "host", "logging"]),
+    ("nix", &["datastore::file", "datastore::etcd", "netlink", "host", "host_local", "logging"]),
     ("rtnetlink", &["netlink"]),
     ("futures_util", &["netlink"]),
     ("tokio", &["netlink"]),

@@ -123,7 +123,7 @@ fn put(
             Err(error) => return Err(failure(kind, name, error)),
         }
     }
-    Err(crate::ipam::Error::Contended { attempts: CAS_ATTEMPTS_MAX }.into())
+    Err(crate::ipam::Error::Contended { attempts: CAS_ATTEMPTS_MAX, applied: 0 }.into())
 }
 
 /// Lets the engine put a resource.

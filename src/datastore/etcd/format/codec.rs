@@ -42,7 +42,7 @@ pub fn decode(key: &Key, value: &[u8], revision: Revision) -> Result<Object, Err
         }
         Key::Affinity(..) => Object::Affinity(parsed(key, text)?),
         Key::Handle(_) => Object::Handle(parsed(key, text)?),
-        Key::Takeover(_) => Object::Takeover(parsed(key, text)?),
+        Key::Import(_) => Object::Import(parsed(key, text)?),
         Key::Carved(_) => Object::Carved(parsed(key, text)?),
         Key::PoolExtras(_) => Object::PoolExtras(Box::new(parsed(key, text)?)),
         Key::Machine(_) => Object::Machine(parsed(key, text)?),
@@ -77,7 +77,7 @@ pub fn encode(key: &Key, object: &Object, stored: Option<&[u8]>) -> Result<Vec<u
         Object::Block(block) => keep_unknown(json(&**block), stored, &BLOCK_FIELDS),
         Object::Affinity(affinity) => keep_unknown(json(affinity), stored, &["state", "deleted"]),
         Object::Handle(handle) => keep_unknown(json(handle), stored, &["block", "deleted"]),
-        Object::Takeover(it) => keep_unknown(json(it), stored, &["network", "directory", "modified"]),
+        Object::Import(it) => keep_unknown(json(it), stored, &["network", "hosts"]),
         Object::Carved(it) => keep_unknown(json(it), stored, &["pool", "owner", "since"]),
         Object::Machine(it) => keep_unknown(json(it), stored, &MACHINE_FIELDS),
         Object::MachinesOf(it) => keep_unknown(json(it), stored, &["machines"]),

@@ -20,8 +20,8 @@ pub const RESERVATIONS: &str = "/calico/resources/v3/projectcalico.org/ipreserva
 pub const NODES: &str = "/calico/resources/v3/projectcalico.org/nodes/";
 /// All that is ours alone.
 pub const OWN: &str = "/host-affine/";
-/// The takeovers from host-local.
-pub const TAKEOVERS: &str = "/host-affine/takeovers/";
+/// The imports from host-local.
+pub const IMPORTS: &str = "/host-affine/imports/";
 /// The networks carved out of pools.
 pub const CARVED: &str = "/host-affine/carved/";
 /// What only `ipam.miloapis.com` knows of pools.
@@ -58,7 +58,7 @@ pub fn key_of(key: &Key) -> String {
             format!("{}{}/block/{}", affinities_of(owner), version(cidr.family()), stem(*cidr))
         }
         Key::Handle(id) => format!("{HANDLES}{id}"),
-        Key::Takeover(network) => format!("{TAKEOVERS}{}", escape(network)),
+        Key::Import(network) => format!("{IMPORTS}{}", escape(network)),
         Key::Carved(cidr) => format!("{}{}", carved_of(cidr.family()), stem(*cidr)),
         Key::PoolExtras(name) => format!("{POOL_EXTRAS}{}", escape(name)),
         Key::Allocation(name) => of_project(ALLOCATIONS, name),
@@ -91,8 +91,8 @@ pub fn parse_key(key: &str) -> Option<Key> {
     if key == CONFIGURATION {
         return Some(Key::Configuration);
     }
-    if let Some(name) = own(TAKEOVERS) {
-        return Some(Key::Takeover(name));
+    if let Some(name) = own(IMPORTS) {
+        return Some(Key::Import(name));
     }
     if let Some(rest) = key.strip_prefix(CARVED) {
         let (version, name) = rest.split_once('/')?;
@@ -270,7 +270,7 @@ mod tests {
             (Key::Reservation("gw".into()), "/calico/resources/v3/projectcalico.org/ipreservations/gw"),
             (Key::Node(host("worker-1")), "/calico/resources/v3/projectcalico.org/nodes/worker-1"),
             (Key::Configuration, "/calico/resources/v3/projectcalico.org/ipamconfigurations/default"),
-            (Key::Takeover("a/b".into()), "/host-affine/takeovers/a%2Fb"),
+            (Key::Import("a/b".into()), "/host-affine/imports/a%2Fb"),
             (Key::Carved(cidr("10.9.0.0/24")), "/host-affine/carved/ipv4/10.9.0.0-24"),
             (Key::PoolExtras("pods".into()), "/host-affine/ippools/pods"),
             (Key::Allocation(name()), "/host-affine/ipallocations/a%2Fb/c%25d"),
@@ -304,9 +304,9 @@ mod tests {
             "/calico/ipam/v2/handle/",
             "/calico/resources/v3/projectcalico.org/ippools/",
             "/calico/resources/v3/projectcalico.org/ippools/a/b",
-            "/host-affine/takeovers/a%2fb",
-            "/host-affine/takeovers/%41",
-            "/host-affine/takeovers/%",
+            "/host-affine/imports/a%2fb",
+            "/host-affine/imports/%41",
+            "/host-affine/imports/%",
             "/host-affine/ipallocations/a",
             "/host-affine/ipallocations/a/b/c",
             "/host-affine/else",

@@ -22,8 +22,8 @@ pub mod shield;
 pub use codec::{decode, encode};
 pub use homes::{Expect, Held, Write, assemble, homes_of, needed_by, revision_of, writes_of};
 pub use keys::{
-    AFFINITIES, ALLOCATIONS, BLOCKS, CARVED, CLAIMS, HANDLES, HINTS, MACHINES, MACHINES_OF, NODES, OWN,
-    POOL_EXTRAS, POOLS, RESERVATIONS, TAKEOVERS, affinities_of, blocks_of, carved_of, collection, hint_key,
+    AFFINITIES, ALLOCATIONS, BLOCKS, CARVED, CLAIMS, HANDLES, HINTS, IMPORTS, MACHINES, MACHINES_OF, NODES,
+    OWN, POOL_EXTRAS, POOLS, RESERVATIONS, affinities_of, blocks_of, carved_of, collection, hint_key,
     is_of_nobody, key_of, parse_key,
 };
 pub use origins::origins;

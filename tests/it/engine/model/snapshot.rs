@@ -164,7 +164,7 @@ fn check_json(object: &Object) {
         Object::Block(object) => same(object),
         Object::Affinity(object) => same(object),
         Object::Handle(object) => same(object),
-        Object::Takeover(object) => same(object),
+        Object::Import(object) => same(object),
         Object::Carved(object) => same(object),
         Object::PoolExtras(object) => same(object),
         Object::Allocation(object) => same(object),

@@ -1,11 +1,12 @@
 //! Records of affinities: ending what is kept for a host without a container that ends, and claims that were cut short.
 
-use host_affine::api::calico::{AffinityState, BlockAffinity};
+use host_affine::api::calico::{AffinityState, BlockAffinity, IpamBlock};
 use host_affine::datastore::memory::Memory;
 use host_affine::datastore::{Key, run_in_place};
 use host_affine::ipam::{Force, Ipam, RemoveError, Removed};
 use host_affine::net::Family;
 
+use super::super::build::Bare as _;
 use super::super::build::{Ask, addresses, affinity, any, at, cidr, exactly, name, pool, put_pool};
 use super::Net;
 use super::release::OfMany;
@@ -36,6 +37,21 @@ fn nothing_is_kept_for_a_host_that_nobody_knows() {
     let removed = run_in_place(net.ipam.remove_node(&name("b"), at(0)));
     assert!(matches!(removed, Err(RemoveError::Missing)), "it is said: {removed:?}");
     assert_eq!(net.blocks_of("a").len(), 1);
+}
+
+/// More batches than there are attempts at one.
+#[test]
+fn node_with_very_many_blocks_is_deleted() {
+    let mut net = Net::with(&[("p", "10.0.0.0/16", 32)]);
+    let range = cidr("10.0.0.0/16");
+    for position in 0..5_100 {
+        let block = range.nth_subnet(32, position).expect("a block");
+        let owner = affinity("a");
+        net.store().plant(Key::Block(block), IpamBlock::new(block, Some(owner.clone()), at(0), 0));
+        net.store().plant(Key::Affinity(owner, block), BlockAffinity::new(AffinityState::Confirmed));
+    }
+    let removed = run_in_place(net.ipam.remove_node(&name("a"), at(0))).expect("deleted");
+    assert_eq!((removed.blocks, net.blocks().len()), (5_100, 0));
 }
 
 /// Others, who take such a record for no claim, write to a store of many machines too.

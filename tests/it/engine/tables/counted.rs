@@ -43,7 +43,7 @@ fn size(answer: &Answer) -> usize {
         Answer::Settings(settings) => {
             settings.pools.len()
                 + settings.reservations.len()
-                + settings.takeovers.len()
+                + settings.imports.len()
                 + usize::from(settings.configuration.is_some())
         }
         Answer::Held(handle, blocks) => usize::from(handle.is_some()) + blocks.len(),

@@ -1,9 +1,14 @@
 //! What went wrong elsewhere.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
 use host_affine::api::calico::{AffinityState, BlockAffinity, IpamHandle};
 use host_affine::datastore::{Error as StoreError, Key, run_in_place};
 use host_affine::ipam::{
-    Assign, Error, Finding, HostLocalLease, NoOwnAddresses, Owner, Sharing, TakeoverRequest,
+    Assign, Attachment, Claim, Error, Finding, HostLocalLease, HostLocalRecords, ImportSource, Look,
+    NoOwnAddresses, Owner, Scan, Sharing,
 };
 use host_affine::net::Family;
 
@@ -252,58 +257,104 @@ fn a_handle_that_counts_too_much_is_corrected_and_not_trusted() {
     assert_eq!((net.store().revision(&handle), net.audit().len()), (None, 0));
 }
 
-/// The directory of host-local.
-struct HostLocal(Vec<HostLocalLease>, u64);
+/// host-local's directory, in memory.
+struct Records(RefCell<BTreeMap<IpAddr, HostLocalLease>>);
 
-impl TakeoverRequest for HostLocal {
+impl ImportSource for Records {
     fn directory(&self) -> String {
         "/var/lib/cni/networks/net".into()
     }
 
-    fn modified(&self) -> Option<u64> {
-        Some(self.1)
+    fn look(&self) -> Result<Option<Look>, StoreError> {
+        let is_unchanged = self.0.borrow().values().all(|lease| lease.is_marked);
+        Ok(Some(Look { inode: 1, is_unchanged }))
     }
 
-    fn leases(&self) -> Result<Vec<HostLocalLease>, StoreError> {
-        Ok(self.0.clone())
+    fn scan(&self, scan: Scan, wanted: &dyn Fn(IpAddr) -> bool) -> Result<HostLocalRecords, StoreError> {
+        let records = self.0.borrow();
+        let leases = records.values().filter(|lease| wanted(lease.address));
+        let leases = leases.filter(|lease| scan != Scan::Unmarked || !lease.is_marked).cloned().collect();
+        Ok(HostLocalRecords { leases, ..HostLocalRecords::default() })
+    }
+
+    fn mark(&self, leases: &[HostLocalLease]) -> Result<(), StoreError> {
+        for lease in leases {
+            self.0.borrow_mut().get_mut(&lease.address).expect("a record").is_marked = true;
+        }
+        Ok(())
+    }
+
+    fn finish(&self, _: &HostLocalRecords) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn claim(&self, address: IpAddr, attachment: &Attachment) -> Result<Claim, StoreError> {
+        let mut records = self.0.borrow_mut();
+        if records.get(&address).is_some_and(|lease| !lease.is_marked) {
+            return Ok(Claim::Recorded);
+        }
+        let (container_id, ifname) = (attachment.container_id.clone(), attachment.ifname.clone());
+        records.insert(address, HostLocalLease { address, container_id, ifname, is_marked: true });
+        Ok(Claim::Held)
+    }
+
+    fn withdraw(&self, addresses: &[IpAddr], _: &Attachment) {
+        self.0.borrow_mut().retain(|address, _| !addresses.contains(address));
     }
 }
 
-#[test]
-fn what_host_local_gave_is_not_given_again() {
-    let mut net = Net::with(&[("p", "10.0.0.0/24", 26)]);
-    let lease = |number: u32| HostLocalLease {
+fn lease(number: u32) -> HostLocalLease {
+    HostLocalLease {
         address: Family::V4.address(u128::from(0x0a00_0000 + number)),
         container_id: format!("old-{number}"),
         ifname: "eth0".into(),
-        modified: 10,
-    };
-    let source = HostLocal((2..100).map(lease).collect(), 20);
-    let asking = host("n");
-    let mut given = Vec::new();
-    for number in 0..158 {
-        let owner = Owner {
-            attachment: container(&format!("new-{number}")),
-            host: asking.clone(),
-            netns: None,
-            pod: None,
-        };
-        let request = Assign {
-            host: &asking,
-            owner: &owner,
-            sharing: Sharing::Attachment,
-            wanted: &[any(Family::V4)],
-            pools: &[],
-            gateways: None,
-            takeover: Some(&source),
-            own_addresses: &NoOwnAddresses,
-            now: at(0),
-        };
-        let assigned = run_in_place(net.ipam.assign(&request)).expect("an address");
-        given.push(assigned.addresses[0].address);
+        is_marked: false,
     }
-    assert!(given.iter().all(|given| !source.0.iter().any(|lease| lease.address == *given)));
-    net.refused("n", "x");
+}
+
+fn add_beside(net: &mut Net, source: &Records, container_id: &str) -> Result<IpAddr, Error> {
+    let asking = host("n");
+    let owner = Owner { attachment: container(container_id), host: asking.clone(), netns: None, pod: None };
+    let request = Assign {
+        host: &asking,
+        owner: &owner,
+        sharing: Sharing::Attachment,
+        wanted: &[any(Family::V4)],
+        pools: &[],
+        gateways: None,
+        import: Some(source),
+        own_addresses: &NoOwnAddresses,
+        now: at(0),
+    };
+    run_in_place(net.ipam.assign(&request)).map(|assigned| assigned.addresses[0].address)
+}
+
+fn records(leases: impl Iterator<Item = HostLocalLease>) -> Records {
+    Records(RefCell::new(leases.map(|lease| (lease.address, lease)).collect()))
+}
+
+#[test]
+fn leases_of_host_local_are_not_given_again() {
+    let mut net = Net::with(&[("p", "10.0.0.0/24", 26)]);
+    let source = records((2..100).map(lease));
+    for number in 0..158 {
+        let given = add_beside(&mut net, &source, &format!("new-{number}")).expect("an address");
+        assert!(!(2..100).any(|old| lease(old).address == given), "{given}");
+    }
+    assert_eq!(source.0.borrow().len(), 256, "host-local knows of all");
+    add_beside(&mut net, &source, "x").expect_err("nothing is left");
+    assert_eq!(source.0.borrow().len(), 256, "and of nothing else");
     assert_eq!(net.del("n", "old-7"), ["10.0.0.7"], "a container that host-local started can end");
+    assert_eq!(net.audit(), []);
+}
+
+/// More batches than there are attempts at one.
+#[test]
+fn import_of_more_batches_than_attempts() {
+    let mut net = Net::with(&[("p", "10.0.0.0/19", 29)]);
+    let source = records((2..8_000).map(lease));
+    let given = add_beside(&mut net, &source, "new").expect("an address");
+    assert!(!source.0.borrow().contains_key(&given) || source.0.borrow()[&given].container_id == "new");
+    assert_eq!(source.0.borrow().len(), 7_999);
     assert_eq!(net.audit(), []);
 }

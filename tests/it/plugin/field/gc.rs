@@ -120,7 +120,7 @@ fn a_virtual_machines_address_is_never_collected() {
 
 /// What host-local gave ends with the boot as well, though host-local never said when that was.
 #[test]
-fn what_was_taken_over_from_host_local_is_collected_after_the_next_boot() {
+fn imported_leases_are_collected_after_a_boot() {
     let field = Field::new();
     let directory = field.lab.path().join("networks");
     fs::create_dir_all(directory.join("fieldnet")).expect("a directory");
