@@ -36,7 +36,8 @@ mod upkeep;
 
 use model::Scope;
 use node::{Datastore, Plan};
-use operations::Mix;
+use operations::Disturbance::{Mask, Reboot, Remake, Rename, Restart};
+use operations::{Disturbance, Mix};
 use oracle::Dead;
 use runner::Fleet;
 
@@ -61,34 +62,33 @@ const fn plan(names: [&'static str; 3], kernel: usize, own_processes: bool, by_f
 
 #[test]
 fn files() {
-    let mix = Mix { reboots: true, restarts: true, renames: true, remakes: true, ..mix(14) };
+    let mix = mix(14, &[Reboot, Restart, Rename, Remake]);
     run_on_files(&[ALPHA, BETA, GAMMA], mix, 2600);
 }
 
 #[test]
 fn kind() {
-    let mix = Mix { restarts: true, remakes: true, ..mix(14) };
+    let mix = mix(14, &[Restart, Remake]);
     run_on_files(&[ALPHA, BETA], mix, 1000);
 }
 
 #[test]
 fn masked() {
-    run_on_files(&[GAMMA], Mix { masks: true, ..mix(14) }, 700);
+    run_on_files(&[GAMMA], mix(14, &[Mask]), 700);
 }
 
 #[test]
 fn etcd() {
     need_etcd!();
     let server = Server::start();
-    let mix =
-        Mix { reboots: true, restarts: true, renames: true, remakes: true, keeps_killed: true, ..mix(10) };
+    let mix = Mix { keeps_killed: true, ..mix(10, &[Reboot, Restart, Rename, Remake]) };
     let lab = Lab::in_memory();
     let datastore = Datastore::Etcd(server.address().to_owned());
     run(&lab, &[ALPHA, BETA, WEB_ONE, WEB_TWO], datastore, Scope::Shared, mix, 700);
 }
 
-fn mix(ids: usize) -> Mix {
-    Mix { ids, kernels: 1, ..Mix::default() }
+fn mix(ids: usize, disturbances: &'static [Disturbance]) -> Mix {
+    Mix { ids, disturbances, kernels: 1, ..Mix::default() }
 }
 
 fn run_on_files(plans: &[Plan], mix: Mix, calls: usize) {

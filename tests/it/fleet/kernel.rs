@@ -51,9 +51,19 @@ impl Kernel {
         let id = format!("{:08x}-{:04x}-4000-8000-{:012x}\n", self.number, self.masks, self.boots);
         fs::write(self.folder.join("boot_id"), id).expect("a boot ID");
         let stat = fs::read_to_string("/proc/stat").expect("the kernel's own");
-        let line = |line: &str| match line.starts_with("btime ") {
-            true => format!("btime {}\n", self.since),
-            false => format!("{line}\n"),
+        let line = |line: &str| {
+            if line.starts_with("btime ") {
+                format!(
+                    "btime {}
+",
+                    self.since
+                )
+            } else {
+                format!(
+                    "{line}
+"
+                )
+            }
         };
         let stat: String = stat.lines().map(line).collect();
         fs::write(self.folder.join("stat"), stat).expect("the beginning of the boot");

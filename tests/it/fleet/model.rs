@@ -146,16 +146,18 @@ impl Model {
     /// the noted inode, since the kernel uses inodes again. `elsewhere`: the command runs in another mount namespace, with
     /// a `/run/netns` of its own.
     pub(super) fn gc(&self, site: &Site, taken: impl Fn(&str) -> bool, elsewhere: bool) -> Vec<Fate> {
+        let is_whole_kernel = self.scope == Scope::OneKernel;
+        let must_see_boot = |record: &Record| {
+            Self::is_boot_over(record, site) && (is_whole_kernel || Self::is_own(record, site))
+        };
+        let must_see_namespace =
+            |record: &Record| Self::is_own(record, site) && !elsewhere && Self::is_provable(record, site);
         let fate = |record: &Record| {
-            let boot_is_over = Self::is_boot_over(record, site);
-            let is_whole_kernel = self.scope == Scope::OneKernel;
             if self.is_alive(record) || self.is_of_second_machine(record, site) {
                 Fate::Stays
             } else if taken(&record.netns) || Self::is_unclear(record, site) {
                 Fate::MayGo
-            } else if boot_is_over && (is_whole_kernel || Self::is_own(record, site)) {
-                Fate::Goes
-            } else if Self::is_own(record, site) && !elsewhere && Self::is_provable(record, site) {
+            } else if must_see_boot(record) || must_see_namespace(record) {
                 Fate::Goes
             } else {
                 Fate::MayGo

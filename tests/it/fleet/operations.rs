@@ -131,14 +131,20 @@ pub(super) enum Op {
     Mask,
 }
 
-/// Disturbances that a fleet allows.
+/// Something that happens to hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Disturbance {
+    Reboot,
+    Restart,
+    Rename,
+    Remake,
+    Mask,
+}
+
+/// Operations that a fleet allows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Mix {
-    pub(super) reboots: bool,
-    pub(super) restarts: bool,
-    pub(super) renames: bool,
-    pub(super) remakes: bool,
-    pub(super) masks: bool,
+    pub(super) disturbances: &'static [Disturbance],
     /// A killed commit can reach the store late, so a killed ADD is always repeated.
     pub(super) keeps_killed: bool,
     /// IDs in use on each node.
@@ -179,14 +185,15 @@ impl Mix {
     }
 
     fn disturbance(&self, choices: &mut Choices, node: usize, lot: usize) -> Op {
+        let allows = |disturbance| self.disturbances.contains(&disturbance);
         match lot {
-            945..955 if self.reboots => {
+            945..955 if allows(Disturbance::Reboot) => {
                 Op::Reboot { kernel: choices.pick(self.kernels), renames: choices.pick(1 << self.nodes) }
             }
-            955..962 if self.restarts => Op::Restart { node },
-            962..985 if self.renames => Op::Rename { node, name: choices.pick(3) },
-            985..992 if self.remakes => Op::Remake { node },
-            992..1000 if self.masks => Op::Mask,
+            955..962 if allows(Disturbance::Restart) => Op::Restart { node },
+            962..985 if allows(Disturbance::Rename) => Op::Rename { node, name: choices.pick(3) },
+            985..992 if allows(Disturbance::Remake) => Op::Remake { node },
+            992..1000 if allows(Disturbance::Mask) => Op::Mask,
             _ => Op::Gc { node },
         }
     }

@@ -7,6 +7,8 @@ use serde_json::Value;
 
 use super::model::{Model, NOBODY, Record};
 
+/// Handle of the virtual machine, which the attachments of some containers share.
+pub(super) const VM_HANDLE: &str = "pods.vmi.prod.db";
 /// Addresses that the pool can give: a /26 without network, gateway and broadcast.
 pub(super) const CAPACITY: usize = 61;
 
@@ -47,7 +49,8 @@ fn holders(block: &Value) -> Vec<(IpAddr, Holder)> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let (network, handle) = (text(&owner["network"]), text(&attribute["handle_id"]));
         let id = handle.strip_prefix(&format!("{network}.")).unwrap_or(&handle).to_owned();
-        let is_vm = owner["vmi-name"].is_string();
+        // A virtual machine without a pod keeps its handle alone.
+        let is_vm = owner["vmi-name"].is_string() || network.is_empty() && id == VM_HANDLE;
         let holder = Holder { network, id, node: text(&owner["node"]), is_vm };
         Some((IpAddr::from(Ipv4Addr::from(base + ordinal)), holder))
     };

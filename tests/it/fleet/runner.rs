@@ -75,7 +75,7 @@ impl Fleet {
 
     /// The last calls, oldest first.
     pub(super) fn report(&self) -> String {
-        self.recent.iter().map(|line| format!("{line}\n")).collect()
+        Vec::from(self.recent.clone()).join("\n")
     }
 
     pub(super) fn note(&mut self, line: String) {

@@ -38,7 +38,10 @@ impl Fleet {
             Op::Release { node, nth, by_handle } => {
                 self.some(*node, *nth).map_or(Ok(()), |nth| self.release(*node, nth, *by_handle))
             }
-            other => self.disturb(other),
+            other => {
+                self.disturb(other);
+                Ok(())
+            }
         }
     }
 

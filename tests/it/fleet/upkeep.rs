@@ -3,7 +3,7 @@
 use super::container::Container;
 use super::model::{Fate, Kind};
 use super::operations::{NETWORKS, Op};
-use super::oracle::Dead;
+use super::oracle::{Dead, VM_HANDLE};
 use super::runner::{Asked, Fleet};
 use super::steps::{Outcome, must_succeed};
 
@@ -87,7 +87,7 @@ impl Fleet {
         let handle = format!("{network}.{id}");
         let of_handle = self.model.records.iter();
         let sharers = of_handle.filter(|record| format!("{}.{}", record.network, record.id) == handle);
-        let is_alone = sharers.count() == held.len() && !handle.ends_with(".vmi.prod.db");
+        let is_alone = sharers.count() == held.len() && handle != VM_HANDLE;
         let is_seen = self
             .model
             .records
@@ -95,16 +95,14 @@ impl Fleet {
             .filter(|record| record.serial == container.serial)
             .all(|record| record.kind == Kind::Process || record.site.directory == on.site.directory);
         let Some(address) = held.first().filter(|_| is_seen) else { return Ok(()) };
-        let what = match by_handle && is_alone {
-            true => format!("--handle={handle}"),
-            false => format!("--ip={address}"),
-        };
+        let by_handle = by_handle && is_alone;
+        let what = if by_handle { format!("--handle={handle}") } else { format!("--ip={address}") };
         self.cli(node, &["ipam", "release", &what, "--yes"], &[]);
         self.audit(Dead::MayBeGone)
     }
 
     /// Something happens to hosts.
-    pub(super) fn disturb(&mut self, op: &Op) -> Outcome {
+    pub(super) fn disturb(&mut self, op: &Op) {
         self.note(format!("{op:?}"));
         match op {
             Op::Reboot { kernel, renames } => {
@@ -121,7 +119,6 @@ impl Fleet {
             Op::Mask => self.kernels[0].mask(),
             _ => {}
         }
-        Ok(())
     }
 
     fn restart(&mut self, node: usize, renames: bool) {
