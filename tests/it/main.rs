@@ -13,6 +13,7 @@ mod conformance;
 mod datastore_contract;
 mod engine;
 mod etcd;
+mod fleet;
 mod fuzz;
 mod plugin;
 mod runtimes;
