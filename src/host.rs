@@ -74,7 +74,8 @@ pub fn read_small(path: &Path) -> io::Result<String> {
     String::from_utf8(text.to_vec()).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// When the present boot began, in seconds since 1970 by the present clock; `None` where the kernel does not tell.
+/// The beginning of the present boot as the kernel tells it, in seconds since 1970 by the present clock. The kernel counts
+/// interrupts of every processor to answer, so a call that only notes the time uses [`booted`].
 #[must_use]
 pub fn boot_time() -> Option<i64> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;

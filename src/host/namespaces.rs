@@ -2,11 +2,13 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use nix::sys::statfs::{FsType, statfs};
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
 
 use super::read_small;
+use crate::clock::Timestamp;
 use crate::ipam::{FileId, NamespaceFile, Namespaces, Netns, Probe, ProcessId, process_of};
 
 /// The file system of namespaces. Source: `NSFS_MAGIC` of `linux/magic.h`.
@@ -53,6 +55,14 @@ impl Namespaces for ThisHost {
             return None;
         }
         look(Path::new(OWN_PID_NAMESPACE), StatxFlags::INO).ok().map(|found| found.stx_ino)
+    }
+
+    fn booted(&self) -> Option<Timestamp> {
+        static BOOTED: OnceLock<Option<Timestamp>> = OnceLock::new();
+        *BOOTED.get_or_init(|| {
+            let seconds = u64::try_from(super::boot_time()?).ok()?;
+            seconds.checked_mul(1_000_000_000).map(Timestamp::from_nanos)
+        })
     }
 }
 

@@ -47,6 +47,9 @@ pub trait Namespaces {
 
     /// The inode of the PID namespace whose numbers `/proc` shows; `None`: not known.
     fn pid_namespace(&self) -> Option<u64>;
+
+    /// The beginning of the present boot, by the kernel's own account. It is asked only if boot IDs differ.
+    fn booted(&self) -> Option<Timestamp>;
 }
 
 /// The answer of a look.
@@ -87,6 +90,10 @@ impl Namespaces for Blind {
     }
 
     fn pid_namespace(&self) -> Option<u64> {
+        None
+    }
+
+    fn booted(&self) -> Option<Timestamp> {
         None
     }
 }
@@ -295,8 +302,9 @@ impl Judge<'_> {
         if then == now {
             return Boot::Present;
         }
+        let booted = self.namespaces.booted().or(self.host.booted);
         if self.one_kernel {
-            let began = noted.booted.zip(self.host.booted).filter(|(then, _)| is_plausible(*then));
+            let began = noted.booted.zip(booted).filter(|(then, _)| is_plausible(*then));
             let same = began.is_some_and(|(then, now)| {
                 now.since(then) < SAME_BEGINNING && then.since(now) < SAME_BEGINNING
             });
@@ -307,7 +315,7 @@ impl Judge<'_> {
         }
         // Several kernels: only an address of before this boot can be of an earlier one of this machine.
         let made = noted.made.into_iter().chain(noted.booted).max();
-        match (self.host.booted, made.filter(|made| is_plausible(*made))) {
+        match (booted, made.filter(|made| is_plausible(*made))) {
             (Some(began), Some(made)) if made < began => Boot::Over,
             (Some(_), Some(_)) => Boot::SecondMachine,
             _ => Boot::Unknown,

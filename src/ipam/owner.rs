@@ -192,13 +192,23 @@ pub(super) fn sanitised(handle: &str) -> &str {
 /// pod nothing is noted but its handle.
 #[must_use]
 pub(super) fn is_virtual_machine(attribute: &AttributeFields<'_>) -> bool {
-    match &attribute.active_owner {
-        Some(owner) if !owner.is_empty() => owner.contains_key(key::VMI_NAME),
-        _ => {
-            attribute.alternate_owner.as_ref().is_some_and(|owner| owner.contains_key(key::VMI_NAME))
-                || attribute.handle_id.as_deref().is_some_and(|handle| handle.contains(".vmi."))
-        }
+    let nobody = BTreeMap::new();
+    let active = attribute.active_owner.as_ref().unwrap_or(&nobody);
+    let alternate = attribute.alternate_owner.as_ref().unwrap_or(&nobody);
+    is_of_virtual_machine(active, alternate, attribute.handle_id.as_deref())
+}
+
+/// As [`is_virtual_machine`], by the notes about both owners and the handle.
+#[must_use]
+pub(super) fn is_of_virtual_machine(
+    active: &BTreeMap<String, String>,
+    alternate: &BTreeMap<String, String>,
+    handle: Option<&str>,
+) -> bool {
+    if !active.is_empty() {
+        return active.contains_key(key::VMI_NAME);
     }
+    alternate.contains_key(key::VMI_NAME) || handle.is_some_and(|handle| handle.contains(".vmi."))
 }
 
 /// The attachments that a runtime declares valid; see CNI 1.1.0, *GC*.

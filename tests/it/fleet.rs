@@ -8,7 +8,7 @@
 //! | --- | --- | --- |
 //! | `files` | three of one kernel, one store directory | reboots with and without new names |
 //! | `kind` | two of one kernel, one store directory | restarts only, so that GC meets the other's allocations |
-//! | `masked` | one, one store directory | another boot ID is shown without a boot |
+//! | `masked` | one, one store directory | another boot ID is shown without a boot, to one mount namespace |
 //! | `etcd` | two of one kernel, and two machines that use one name at times | a shared store |
 //!
 //! | wrong rule in the plugin | operations that catch it |

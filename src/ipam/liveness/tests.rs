@@ -41,6 +41,10 @@ impl Namespaces for System {
     fn pid_namespace(&self) -> Option<u64> {
         self.pids
     }
+
+    fn booted(&self) -> Option<Timestamp> {
+        None
+    }
 }
 
 impl System {
