@@ -127,9 +127,9 @@ impl Network {
         self.call("ADD", container).run()
     }
 
-    /// DEL, as it is sent when the namespace is gone.
+    /// DEL. It names the namespace of the ADD, so that a host under another name frees the address too.
     pub(crate) fn del(&self, container: &str) -> Answer {
-        self.call("DEL", container).variable("CNI_NETNS", "").run()
+        self.call("DEL", container).run()
     }
 
     /// GC, with the containers that are still there; all of them have `eth0`.
