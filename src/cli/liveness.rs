@@ -75,13 +75,11 @@ struct Workload {
 impl Witness {
     /// An inventory where there is one, else this host.
     pub(super) fn of(context: &mut Context<'_>, inventory: Option<&Path>) -> Result<Self, Error> {
-        match inventory {
-            Some(path) => Inventory::load(context, path).map(Witness::Inventory),
-            None => {
-                let one_kernel = context.place()?.is_one_kernel();
-                Ok(Witness::Host(context.this_host()?.map(|host| ThisHost { host, one_kernel })))
-            }
+        if let Some(path) = inventory {
+            return Inventory::load(context, path).map(Witness::Inventory);
         }
+        let one_kernel = context.place()?.is_one_kernel();
+        Ok(Witness::Host(context.this_host()?.map(|host| ThisHost { host, one_kernel })))
     }
 
     /// What is known of the owner of an address.

@@ -59,7 +59,7 @@ impl Context<'_> {
         let name =
             node.nodename.clone().or_else(of_file).or_else(|| node.hostname.clone()).or_else(of_kernel);
         let name = name.and_then(|name| HostName::new(name).ok());
-        Ok(name.map(|name| crate::host::this_host(name)))
+        Ok(name.map(crate::host::this_host))
     }
 
     /// The store that is meant.

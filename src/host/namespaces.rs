@@ -39,7 +39,7 @@ impl Namespaces for ThisHost {
             return Probe::Unknown("/proc does not show this process".to_owned());
         };
         match read_small(Path::new(&format!("/proc/{pid}/stat"))) {
-            Ok(stat) => match start_of(&stat) {
+            Ok(text) => match start_of(&text) {
                 Some(start) => Probe::Found(ProcessId { start, pid_namespace }),
                 None => Probe::Unknown(format!("/proc/{pid}/stat has another form")),
             },

@@ -169,9 +169,8 @@ impl Mix {
             610..680 => Op::StrayDel { node, id: self.id(choices), network: network(choices) },
             680..720 => Op::Check { node, nth },
             720..770 => Op::Collect { node, network: network(choices) },
-            770..820 => Op::Gc { node },
             820..840 if !self.disturbances.contains(&Disturbance::Mask) => Op::GcElsewhere { node },
-            820..840 => Op::Gc { node },
+            770..840 => Op::Gc { node },
             840..850 => Op::Inspect { node },
             850..880 => Op::Release { node, nth, by_handle: choices.pick(2) == 0 },
             880..915 => {

@@ -67,7 +67,7 @@ fn survives_every_kill(befall: impl Fn(&Path)) {
         // A call that comes between finds what it needs.
         let network = network(&store);
         let held = before.of_container("c1");
-        assert_eq!(network.add("c1").addresses(), held, "killed at {}", point.line);
+        assert_eq!(network.on("node-2").add("c1").addresses(), held, "killed at {}", point.line);
         let given = network.add("new").address();
         assert!(!before.held.contains_key(&given), "killed at {}: {given} was given twice", point.line);
         check(&store, &["--repair", "--yes"]).run().succeeded();

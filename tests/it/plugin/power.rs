@@ -180,16 +180,24 @@ impl Bed {
         self.warm_up();
         let container = format!("again{}", self.choices.pick(1000));
         if verb == "DEL" {
-            let added = self.network.add(&container);
+            let added = load::of_container(&self.network, &container).add(&container);
             self.ledger.note("ADD", &container, &added.succeeded());
         } else {
-            self.ledger.note("DEL", &container, &self.network.del(&container));
+            self.ledger.note(
+                "DEL",
+                &container,
+                &load::of_container(&self.network, &container).del(&container),
+            );
         }
         let kill = ["-e", "inject=fdatasync:signal=KILL:when=1"].map(str::to_owned);
-        let killed = troubled(&self.strace, self.network.call(verb, &container), &kill);
+        let killed = troubled(
+            &self.strace,
+            load::of_container(&self.network, &container).call(verb, &container),
+            &kill,
+        );
         assert!(killed.was_killed() && killed.stdout.is_empty(), "{killed:?}");
         self.ledger.note(verb, &container, &killed);
-        let again = self.network.call(verb, &container).run().succeeded();
+        let again = load::of_container(&self.network, &container).call(verb, &container).run().succeeded();
         self.disk.shut_down().expect("it was tried before");
         self.ledger.note(verb, &container, &again);
         if verb == "ADD" { "after an ADD that was asked again" } else { "after a DEL that was asked again" }
@@ -223,7 +231,7 @@ impl Bed {
                 "DEL" if n < served.len() => served[n].clone(),
                 _ => format!("racer{}-{n}", self.choices.pick(1000)),
             };
-            let call = load::of_runtime(&self.network, n).call(verb, &container);
+            let call = load::of_container(&self.network, &container).call(verb, &container);
             racers.push(Racer { verb, container, call });
         }
         racers
@@ -236,7 +244,11 @@ impl Bed {
         let served = self.ledger.served();
         let container = if verb == "DEL" { served.first().map_or("nobody", String::as_str) } else { "new" };
         let before = header_of(&copy);
-        let (answer, calls) = record(&self.strace, network(&copy).call(verb, container), self.lab.path());
+        let (answer, calls) = record(
+            &self.strace,
+            load::of_container(&network(&copy), container).call(verb, container),
+            self.lab.path(),
+        );
         answer.succeeded();
         assert_eq!(before != header_of(&copy), moment.is_of_a_cut(), "whether it writes the journal out");
         std::fs::remove_dir_all(&copy).expect("it is a copy");
@@ -278,18 +290,18 @@ impl Bed {
         self.ledger.agrees_with(&View::of(&store).sound(), FAMILIES);
         // What a runtime does for those of which it does not know.
         for container in self.ledger.in_doubt() {
-            let freed = self.network.del(&container).succeeded();
+            let freed = load::of_container(&self.network, &container).del(&container).succeeded();
             self.ledger.note("DEL", &container, &freed);
         }
         for container in self.ledger.served().iter().take(2) {
-            let again = self.network.add(container).succeeded();
+            let again = load::of_container(&self.network, container).add(container).succeeded();
             self.ledger.note("ADD", container, &again);
         }
         let container = format!("after{}", self.choices.pick(1000));
-        let added = self.network.add(&container).succeeded();
+        let added = load::of_container(&self.network, &container).add(&container).succeeded();
         assert!(matches!(self.ledger.of(&container), Known::Nothing | Known::Has(_)));
         self.ledger.note("ADD", &container, &added);
-        let freed = self.network.del(&container).succeeded();
+        let freed = load::of_container(&self.network, &container).del(&container).succeeded();
         self.ledger.note("DEL", &container, &freed);
         self.ledger.agrees_with(&View::of(&store).sound(), FAMILIES);
     }

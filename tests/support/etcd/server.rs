@@ -15,6 +15,9 @@ pub(crate) fn is_installed() -> bool {
     Command::new("etcd").arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok()
 }
 
+/// Starts of a member until its ports are free.
+const STARTS_MAX: usize = 5;
+
 /// How a member is started.
 #[derive(Default)]
 pub(crate) struct Start<'a> {
@@ -38,7 +41,21 @@ impl Server {
         Self::start_with(&Start::default())
     }
 
+    /// Starts one. Another process may take a port between its choice and its use: then others are chosen.
     pub(crate) fn start_with(start: &Start<'_>) -> Self {
+        let tries = (0..STARTS_MAX).map(|_| Self::try_start(start));
+        let mut last = String::new();
+        for outcome in tries {
+            match outcome {
+                Ok(server) => return server,
+                Err(log) if log.contains("address already in use") => last = log,
+                Err(log) => panic!("etcd did not start:\n{log}"),
+            }
+        }
+        panic!("etcd found no free port in {STARTS_MAX} starts:\n{last}");
+    }
+
+    fn try_start(start: &Start<'_>) -> Result<Self, String> {
         let folder = tempfile::tempdir().expect("a directory for etcd");
         let (address, peers) = (free_address(), free_address());
         let scheme = if start.tls.is_some() { "https" } else { "http" };
@@ -66,8 +83,8 @@ impl Server {
                 .arg(certificates.path("ca.pem"))
                 .arg("--client-cert-auth");
         }
-        let process = await_ready(command.spawn().expect("etcd starts"));
-        Self { process, address, scheme, _folder: folder }
+        let process = try_await_ready(command.spawn().expect("etcd starts"))?;
+        Ok(Self { process, address, scheme, _folder: folder })
     }
 
     /// `127.0.0.1:PORT`.
@@ -159,7 +176,12 @@ impl Drop for Server {
 }
 
 /// A member that takes requests by when this returns. Its standard error must be a pipe.
-pub(super) fn await_ready(mut process: Child) -> Child {
+pub(super) fn await_ready(process: Child) -> Child {
+    try_await_ready(process).unwrap_or_else(|log| panic!("etcd did not start:\n{log}"))
+}
+
+/// As [`await_ready`]; the error is its log.
+fn try_await_ready(mut process: Child) -> Result<Child, String> {
     let mut log = BufReader::new(process.stderr.take().expect("its log"));
     let mut seen = String::new();
     let mut line = String::new();
@@ -168,11 +190,12 @@ pub(super) fn await_ready(mut process: Child) -> Child {
         if line.contains("serving client traffic") {
             // Somebody has to go on reading what it says.
             std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
-            return process;
+            return Ok(process);
         }
         line.clear();
     }
-    panic!("etcd did not start:\n{seen}");
+    let _ = process.wait();
+    Err(seen)
 }
 
 /// A request to the gateway at an address, which must be served.

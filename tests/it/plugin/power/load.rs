@@ -15,9 +15,10 @@ const CONTAINERS: usize = 12;
 /// How many calls each makes once the power is gone.
 const CALLS_IN_VAIN: usize = 2;
 
-/// The network of a runtime: two hosts share the store.
-pub(super) fn of_runtime(network: &Network, runtime: usize) -> Network {
-    network.on(if runtime.is_multiple_of(2) { "node-1" } else { "node-2" })
+/// The network on the host of a container: two hosts share the store.
+pub(super) fn of_container(network: &Network, container: &str) -> Network {
+    let last = container.bytes().last().unwrap_or_default();
+    network.on(if last.is_multiple_of(2) { "node-1" } else { "node-2" })
 }
 
 /// Makes calls at random until so many have been answered; then does something while more are being made.
@@ -42,7 +43,6 @@ pub(super) fn run(
         for (runtime, (mut share, seed)) in shares.into_iter().enumerate() {
             let answered = answered.clone();
             runtimes.push(scope.spawn(move || {
-                let network = of_runtime(network, runtime);
                 let mut choices = Choices::seeded(seed);
                 let mut in_vain = 0;
                 while in_vain < CALLS_IN_VAIN {
@@ -50,7 +50,7 @@ pub(super) fn run(
                     in_vain += usize::from(is_over);
                     let container = name(runtime, choices.pick(CONTAINERS));
                     let verb = verb(&share.of(&container), &mut choices);
-                    let call = network.call(verb, &container);
+                    let call = of_container(network, &container).call(verb, &container);
                     let answer = if verb == "DEL" { call.variable("CNI_NETNS", "") } else { call }.run();
                     if !over.load(Ordering::SeqCst) {
                         assert!(answer.is_success(), "{verb} {container}: {answer:?}");
