@@ -35,7 +35,7 @@ pub use inspect::{Affinities, Derived, Inspect, OptionOrigin, Visit};
 pub use key::Key;
 pub use object::{Entry, Object, Settings, Stored};
 pub use own::{
-    Carved, CarvedFor, Machine, MachineAttachment, MachineRole, MachinesOf, ProjectName, Takeover,
+    BootTime, Carved, CarvedFor, Machine, MachineAttachment, MachineRole, MachinesOf, ProjectName, Takeover,
 };
 
 /// The most operations of one batch: etcd's `--max-txn-ops`.

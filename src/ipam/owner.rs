@@ -188,16 +188,24 @@ pub(super) fn sanitised(handle: &str) -> &str {
     handle.split_once('\r').map_or(handle, |(handle, _)| handle)
 }
 
-/// Does an address belong to a virtual machine, which outlives its pods and its host's boots? While the machine has no
-/// pod nothing is noted but its handle.
+/// Does an address belong to a virtual machine, which outlives its pods and its host's boots?
 #[must_use]
 pub(super) fn is_virtual_machine(attribute: &AttributeFields<'_>) -> bool {
-    match &attribute.active_owner {
-        Some(owner) if !owner.is_empty() => owner.contains_key(key::VMI_NAME),
-        _ => {
-            attribute.alternate_owner.as_ref().is_some_and(|owner| owner.contains_key(key::VMI_NAME))
-                || attribute.handle_id.as_deref().is_some_and(|handle| handle.contains(".vmi."))
-        }
+    let AttributeFields { handle_id, active_owner, alternate_owner, .. } = attribute;
+    is_of_virtual_machine(handle_id.as_deref(), active_owner.as_ref(), alternate_owner.as_ref())
+}
+
+/// As [`is_virtual_machine`]. The owners decide, since a container may be called like a virtual machine's handle; while
+/// the machine has no pod nothing is noted but that handle.
+#[must_use]
+pub(super) fn is_of_virtual_machine(
+    handle: Option<&str>,
+    active: Option<&BTreeMap<String, String>>,
+    alternate: Option<&BTreeMap<String, String>>,
+) -> bool {
+    match [active, alternate].into_iter().flatten().find(|owner| !owner.is_empty()) {
+        Some(owner) => owner.contains_key(key::VMI_NAME),
+        None => handle.is_some_and(|handle| handle.contains(".vmi.")),
     }
 }
 

@@ -57,8 +57,7 @@ impl AddressFact {
     /// Whether a virtual machine has it, which outlives its pods.
     #[must_use]
     pub fn is_virtual_machine(&self) -> bool {
-        self.noted(owner::key::VMI_NAME).is_some()
-            || self.handle.as_deref().is_some_and(|handle| handle.contains(".vmi."))
+        owner::is_of_virtual_machine(self.handle.as_deref(), Some(&self.active), Some(&self.alternate))
     }
 
     /// Whether it is the same assignment, and not a later one of the same address.
