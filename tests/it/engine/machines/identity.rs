@@ -74,10 +74,10 @@ fn del_of_one_host_leaves_another_hosts_pod() {
     for same_vm in [true, false] {
         let mut ipam = engine();
         let mut pods = [Launcher::source("a", "s1"), Launcher::source("b", "s1")];
-        if !same_vm {
-            pods[1].identity.name = "other".into();
-        } else {
+        if same_vm {
             pods[1].identity.role = MachineRole::Target;
+        } else {
+            pods[1].identity.name = "other".into();
         }
         let [first, second] = pods;
         first.start(&mut ipam);
