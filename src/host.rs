@@ -4,6 +4,7 @@ pub mod namespaces;
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::api::HostName;
 use crate::clock::{Clock as _, SystemClock, Timestamp};
@@ -26,19 +27,24 @@ pub fn boot_id() -> Option<String> {
 /// This host under a name, with the facts that prove death or life: its boot, and the network namespace of this process.
 #[must_use]
 pub fn this_host(name: HostName) -> Host {
+    let uptime = uptime();
     Host {
         boot: boot_id(),
-        booted: booted(),
+        booted: uptime.and_then(booted),
+        uptime,
         netns: namespaces::file_id(Path::new(OWN_NETNS)),
         ..Host::named(name)
     }
 }
 
-/// The beginning of the present boot, reckoned from the clocks, which costs no system call.
+/// The time since the present boot began. Reading the clock costs no system call.
 #[must_use]
-pub fn booted() -> Option<Timestamp> {
-    let uptime = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME).ok()?;
-    let uptime = std::time::Duration::from(uptime);
+pub fn uptime() -> Option<Duration> {
+    nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME).ok().map(Duration::from)
+}
+
+/// The beginning of the present boot by the wall clock.
+fn booted(uptime: Duration) -> Option<Timestamp> {
     let now = SystemClock.now().as_nanos();
     now.checked_sub(u64::try_from(uptime.as_nanos()).ok()?).map(Timestamp::from_nanos)
 }

@@ -9,7 +9,7 @@ mod resource;
 pub mod schema;
 pub mod validate;
 
-pub use names::{Affinity, HandleId, HostName, InvalidName};
+pub use names::{Affinity, HandleId, HostName, InvalidName, check_vm_namespace};
 pub use resource::{ObjectMeta, Resource, Spec};
 
 /// The project of whatever names none.

@@ -25,6 +25,22 @@ fn check(what: &'static str, name: &str) -> Result<(), InvalidName> {
     Err(InvalidName { what, name: name.to_owned(), problem })
 }
 
+/// Checks the namespace of a virtual machine. Without a dot in it, a handle `<network>.vmi.<namespace>.<name>` leads back to
+/// one namespace and name.
+///
+/// # Errors
+/// When it is no name, or holds a dot.
+pub fn check_vm_namespace(namespace: &str) -> Result<(), InvalidName> {
+    let what = "virtual machine namespace";
+    check(what, namespace)?;
+    let problem = "holds a dot, which no Kubernetes namespace does";
+    if namespace.contains('.') {
+        Err(InvalidName { what, name: namespace.to_owned(), problem })
+    } else {
+        Ok(())
+    }
+}
+
 macro_rules! name_type {
     ($(#[$doc:meta])* $name:ident, $what:literal) => {
         $(#[$doc])*

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::Context;
 use super::error::Error;
 use super::render::printable;
+use crate::datastore::MachineAttachment;
 use crate::host::namespaces;
 pub(super) use crate::ipam::Life;
 use crate::ipam::{AddressFact, Host, Judge, Noted, Whose, owner_key};
@@ -98,6 +99,12 @@ impl Witness {
             Life::Dead(why) if outlives => Life::Unknown(why),
             life => life,
         }
+    }
+
+    /// What is known of a pod of a virtual machine. An inventory knows machines by their addresses.
+    pub(super) fn life_of_vm(&self, known: &MachineAttachment) -> Life {
+        let Witness::Host(Some(this)) = self else { return Life::Unknown("nobody looked".to_owned()) };
+        this.judge().life_of(&Noted::of_attachment(known.node.as_str(), known.since, &known.notes))
     }
 
     /// Who it is that tells, in a sentence.

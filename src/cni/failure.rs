@@ -134,6 +134,8 @@ pub enum Code {
     NotAsGiven,
     /// 113: a virtual machine cannot migrate to this pod.
     NoMigration,
+    /// 114: another virtual machine has the same handle.
+    VmHandleTaken,
     /// 199: a fault of this program.
     Internal,
 }
@@ -165,6 +167,7 @@ impl Code {
             Code::PoolsConflict => 111,
             Code::NotAsGiven => 112,
             Code::NoMigration => 113,
+            Code::VmHandleTaken => 114,
             Code::Internal => 199,
         }
     }

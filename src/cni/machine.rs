@@ -6,6 +6,7 @@
 use super::config::{KubevirtConf, NAME_BYTES_MAX, Pod, Request};
 use super::failure::{Code, Failure};
 use super::json;
+use crate::api::check_vm_namespace;
 use crate::datastore::MachineRole;
 use crate::ipam::MachineIdentity;
 use crate::workload::{AskError, PodAnswer, Workloads};
@@ -25,6 +26,18 @@ const BASE_MAX: usize = 57;
 /// # Errors
 /// Code 7 when what the runtime was told is no machine; 11 when the cluster could not be asked.
 pub(super) fn identify(
+    request: &Request,
+    conf: &KubevirtConf,
+    workloads: &dyn Workloads,
+) -> Result<Option<MachineIdentity>, Failure> {
+    let found = find(request, conf, workloads)?;
+    if let Some(machine) = &found {
+        check_vm_namespace(&machine.namespace).map_err(Failure::config)?;
+    }
+    Ok(found)
+}
+
+fn find(
     request: &Request,
     conf: &KubevirtConf,
     workloads: &dyn Workloads,
@@ -131,7 +144,8 @@ fn told_field(request: &Request, key: &str) -> Option<String> {
 
 fn role(key: &str, role: Option<&str>) -> Result<MachineRole, Failure> {
     match role {
-        None | Some("source") => Ok(MachineRole::Source),
+        None => Ok(MachineRole::Unknown),
+        Some("source") => Ok(MachineRole::Source),
         Some("target") => Ok(MachineRole::Target),
         Some(other) => {
             let other = other.escape_debug();
@@ -153,7 +167,7 @@ fn named(pod: &Pod) -> Option<MachineIdentity> {
     let (base, suffix) = pod.name.rsplit_once('-')?;
     let is_generated = suffix.len() == SUFFIX_LETTERS && suffix.chars().all(|c| SUFFIX.contains(c));
     let name = base.strip_prefix(LAUNCHER).filter(|name| !name.is_empty())?;
-    (is_generated && base.len() < BASE_MAX).then(|| plain(pod, name, MachineRole::Source))
+    (is_generated && base.len() < BASE_MAX).then(|| plain(pod, name, MachineRole::Unknown))
 }
 
 fn plain(pod: &Pod, name: &str, role: MachineRole) -> MachineIdentity {

@@ -65,6 +65,7 @@ fn code(error: &Error) -> Code {
         | Error::CarvedOut { .. }
         | Error::GatewayTaken { .. } => Code::AddressTaken,
         Error::PersistenceDisabled { .. } | Error::MachineWithoutAddress { .. } => Code::NoMigration,
+        Error::VmHandleTaken { .. } => Code::VmHandleTaken,
         Error::KeptBack { .. } => Code::AddressReserved,
         Error::StrictAffinity { .. } => Code::StrictAffinity,
         Error::PoolsOverlap { .. }

@@ -177,10 +177,12 @@ fn undo(
 fn del(world: &World<'_>, call: &Call, stdin: &Stdin<'_>) -> Result<(), Failure> {
     let conf = NetConf::for_release(stdin, call)?;
     start_log(&conf);
-    let host = some_host(&conf.node);
+    let mut host = some_host(&conf.node);
     let attachment = attachment(&conf, call);
     let mut freed = Vec::new();
     if let Some(store) = open(&conf, call, Access::Change, IfAbsent::None, conf.lock_timeout)? {
+        // The lock may have been waited for.
+        host.uptime = host::uptime();
         let mut ipam = engine(store);
         let now = world.clock.now();
         let is_deleted = machine::is_deleted(&conf.request, world.workloads);

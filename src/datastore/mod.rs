@@ -36,8 +36,8 @@ pub use inspect::{Affinities, Derived, Inspect, OptionOrigin, Visit};
 pub use key::Key;
 pub use object::{Entry, Object, Settings, Stored};
 pub use own::{
-    Carved, CarvedFor, Import, ImportedDirectory, Machine, MachineAttachment, MachineRole, MachinesOf,
-    ProjectName,
+    BootTime, Carved, CarvedFor, Import, ImportedDirectory, Machine, MachineAttachment, MachineRole,
+    MachinesOf, ProjectName,
 };
 
 /// The most operations of one batch: etcd's `--max-txn-ops`.

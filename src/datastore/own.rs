@@ -97,12 +97,26 @@ pub struct Machine {
     pub namespace: String,
     /// The machine's name.
     pub name: String,
-    /// The attachments of its pods: at most one that is the source, and others that it migrates to.
+    /// The attachments of its pods: at most one that is the source; others that it migrates to, or
+    /// whose role is not known.
     #[serde(default)]
     pub attachments: Vec<MachineAttachment>,
     /// Since when it has no pod. `None`: it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ownerless_since: Option<Timestamp>,
+    /// The same moment by the boot clock of the host that saw it, which nobody can set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ownerless_boot: Option<BootTime>,
+}
+
+/// A moment on the boot clock of a host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BootTime {
+    /// The ID of the boot.
+    pub id: String,
+    /// Seconds since it began, rounded up.
+    pub seconds: u64,
 }
 
 /// A pod's interface, through which a virtual machine uses its addresses.
@@ -135,6 +149,8 @@ pub enum MachineRole {
     Source,
     /// The machine migrates to it.
     Target,
+    /// Not known. The machine may run in any of its pods whose role is not known.
+    Unknown,
 }
 
 /// The machines that have an attachment under one container's handle: so that a DEL, which knows the container alone,

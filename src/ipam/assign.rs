@@ -119,6 +119,9 @@ pub(super) enum Plan {
     ImportFirst,
     /// Nothing yet: the handle that is shared counts more than it has.
     Unsettled,
+    /// Nothing: no address was found. The drafts write the present in place of times ahead of the clock, so that what
+    /// cools down is free some day.
+    Refused(Error, Vec<Draft>),
 }
 
 impl Plan {
@@ -127,6 +130,7 @@ impl Plan {
         match self {
             Plan::Ready(plan) => Ok(*plan),
             Plan::ImportFirst | Plan::Unsettled => Err(Error::Contended { attempts: 1, applied: 0 }),
+            Plan::Refused(error, _) => Err(error),
         }
     }
 }
@@ -186,38 +190,42 @@ impl<D: Datastore> Ipam<D> {
         let mut looked_again = false;
         let mut unsettled = 0;
         loop {
-            let (draft, policy, assigned) = match self.plan(request, progress).await {
-                Ok(Plan::ImportFirst) => {
-                    if let Some(source) = request.import {
-                        self.import(request, source).await?;
+            let planned = self.plan(request, progress).await;
+            let (draft, policy, assigned) =
+                match planned.unwrap_or_else(|error| Plan::Refused(error, Vec::new())) {
+                    Plan::ImportFirst => {
+                        if let Some(source) = request.import {
+                            self.import(request, source).await?;
+                        }
+                        continue;
                     }
-                    continue;
-                }
-                Ok(Plan::Unsettled) => {
-                    self.settle_shared(request, unsettled, &mut attempts).await?;
-                    unsettled += 1;
-                    continue;
-                }
-                // What was read step by step may never have stood together; and what stands in the way may be this
-                // very call's, by a commit whose answer was lost and which arrived in between.
-                Err(
-                    Error::Exhausted { .. }
-                    | Error::Taken { .. }
-                    | Error::NoNewBlock { .. }
-                    | Error::OutsidePools { .. },
-                ) if !looked_again && !self.is_alone() => {
-                    looked_again = true;
-                    continue;
-                }
-                Err(error) => {
-                    let is_own = matches!(request.sharing, Sharing::Attachment);
-                    if attempts.so_far() > 0 && !self.store.is_atomic() && is_own {
-                        self.undo(request, progress.held_at_first.as_deref().unwrap_or_default()).await?;
+                    Plan::Unsettled => {
+                        self.settle_shared(request, unsettled, &mut attempts).await?;
+                        unsettled += 1;
+                        continue;
                     }
-                    return Err(error);
-                }
-                Ok(Plan::Ready(planned)) => *planned,
-            };
+                    // What was read step by step may never have stood together; and what stands in the way may be this
+                    // very call's, by a commit whose answer was lost and which arrived in between.
+                    Plan::Refused(
+                        Error::Exhausted { .. }
+                        | Error::Taken { .. }
+                        | Error::NoNewBlock { .. }
+                        | Error::OutsidePools { .. },
+                        _,
+                    ) if !looked_again && !self.is_alone() => {
+                        looked_again = true;
+                        continue;
+                    }
+                    Plan::Refused(error, at_present) => {
+                        let is_own = matches!(request.sharing, Sharing::Attachment);
+                        if attempts.so_far() > 0 && !self.store.is_atomic() && is_own {
+                            self.undo(request, progress.held_at_first.as_deref().unwrap_or_default()).await?;
+                        }
+                        self.write_present(at_present).await;
+                        return Err(error);
+                    }
+                    Plan::Ready(planned) => *planned,
+                };
             if let Some(source) = request.import
                 && !import::claim_records(request, source, &assigned, progress)?
             {
@@ -232,6 +240,16 @@ impl<D: Datastore> Ipam<D> {
                     }
                     return Ok(assigned);
                 }
+            }
+        }
+    }
+
+    /// Writes what a refused request found out about times ahead of the clock. The refusal is the answer, so a failure
+    /// is left to the next request; whoever else wrote a block meanwhile has written its present as well.
+    async fn write_present(&mut self, drafts: Vec<Draft>) {
+        for draft in drafts {
+            if self.write(draft, &AddrSet::new(), &mut Attempts::default()).await.is_err() {
+                return;
             }
         }
     }
@@ -314,7 +332,9 @@ impl<D: Datastore> Ipam<D> {
                     return Err(Error::MachineWithoutAddress { handle });
                 }
                 let container = request.owner.attachment.handle()?;
-                Some(Guest::of(&mut self.store, machine, &handle, container).await?)
+                let guest = Guest::of(&mut self.store, machine, &handle, container).await?;
+                guest.admit(&draft, &handle, &request.owner.attachment.network)?;
+                Some(guest)
             }
             Sharing::Attachment | Sharing::Handle { .. } => None,
         };
@@ -339,7 +359,10 @@ impl<D: Datastore> Ipam<D> {
             } else {
                 let mut search =
                     Search { store: &mut self.store, policy: &policy, draft: &mut draft, request, judge };
-                let (block, ordinal) = search.find(wanted).await?;
+                let (block, ordinal) = match search.find(wanted).await {
+                    Ok(found) => found,
+                    Err(error) => return Ok(Plan::Refused(error, draft.at_present())),
+                };
                 let address = draft.block(block).map(|found| found.assign(ordinal, &attribute));
                 draft.count_at_least(&handle, block);
                 (address.expect("the search took the block into the draft"), block)

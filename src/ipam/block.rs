@@ -21,6 +21,8 @@ pub struct Block {
     next: u64,
     changed: bool,
     new: bool,
+    /// As it was read, with times ahead of the clock set to the present. `None`: it had none.
+    present: Option<Box<IpamBlock>>,
 }
 
 /// An allocation in a block.
@@ -43,8 +45,13 @@ impl Block {
         if let Some(problem) = wire.problem() {
             Err(problem)
         } else {
-            let mut block =
-                Self { next: wire.sequence_number.wrapping_add(1), wire, changed: false, new: false };
+            let mut block = Self {
+                next: wire.sequence_number.wrapping_add(1),
+                wire,
+                changed: false,
+                new: false,
+                present: None,
+            };
             block.wire.collect_attributes();
             Ok(block)
         }
@@ -56,7 +63,7 @@ impl Block {
     pub fn new(cidr: Cidr, affinity: Option<Affinity>, now: Timestamp, floor: u64) -> Self {
         let start = now.as_nanos().max(floor);
         let wire = IpamBlock::new(cidr, affinity, now, start);
-        Self { wire, next: start.wrapping_add(1), changed: true, new: true }
+        Self { wire, next: start.wrapping_add(1), changed: true, new: true, present: None }
     }
 
     /// Its range.
@@ -115,7 +122,8 @@ impl Block {
     /// Lets addresses whose cooldown is over rejoin the free queue, in the order of the ordinals. A release or a claim
     /// that lies in the future counts as now.
     ///
-    /// Such a change alone is no reason to write the block; it goes along when the block is written.
+    /// Such a change alone is no reason to write the block; it goes along when the block is written, and
+    /// [`Block::at_present`] is written when an address was looked for in vain.
     pub fn collect(&mut self, cooldown: Duration, now: Timestamp) {
         self.take_future_as_now(now);
         // Reading an attribute is the dear part, and hardly any is cooling.
@@ -144,17 +152,35 @@ impl Block {
         }
     }
 
-    /// A clock that was set back leaves times ahead of it: who meets them writes the present instead, so that nothing
-    /// waits for the old clock's time to come.
+    /// The block as it was read, with times ahead of the clock set to the present, to be written. `None`: it had none.
+    ///
+    /// A present that nobody writes would be another one at each look, and a cooldown would never end. Writing only makes
+    /// the time of a release earlier, so hosts whose clocks differ cannot prolong a cooldown in turns: each writes at most
+    /// its own present, and the address is free one cooldown after the earliest of those. What that shortens a cooldown by
+    /// is the difference of the clocks, as for any release on one host that another judges.
+    pub(super) fn at_present(&self) -> Option<Self> {
+        let mut block = Self::from_wire((**self.present.as_ref()?).clone()).ok()?;
+        block.touch();
+        Some(block)
+    }
+
+    /// A clock that was set back leaves times ahead of it: they count as the present, so that nothing waits for the old
+    /// clock's time to come.
     fn take_future_as_now(&mut self, now: Timestamp) {
+        let mut is_ahead = false;
         if self.wire.affinity_claim_time.is_some_and(|claimed| claimed > now) {
             self.wire.affinity_claim_time = Some(now);
+            is_ahead = true;
         }
         for attribute in self.wire.attributes.iter_mut().filter(|attribute| attribute.may_be_cooling()) {
             if attribute.fields().released_at.is_some_and(|released| released > now) {
                 let cooling = AttributeFields { released_at: Some(now), ..AttributeFields::default() };
                 *attribute = Attribute::new(&cooling);
+                is_ahead = true;
             }
+        }
+        if is_ahead && !self.new {
+            self.present = Some(Box::new(self.wire.clone()));
         }
     }
 

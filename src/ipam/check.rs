@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::assign::Progress;
-use super::machine::noted;
+use super::machine::{held_by_machine, noted};
 use super::owner::Attachment;
 use super::pools::Pool;
 use super::{Block, Error, Host, Ipam, Whose};
@@ -75,7 +75,7 @@ impl<D: Datastore> Ipam<D> {
                 let cidr = wire.cidr;
                 let block =
                     Block::from_wire(wire).map_err(|problem| Error::DamagedBlock { block: cidr, problem })?;
-                addresses.extend(block.held_by(&handle).map(|allocation| allocation.address));
+                addresses.extend(held_by_machine(&block, &handle).map(|allocation| allocation.address));
             }
         }
         Ok(addresses)

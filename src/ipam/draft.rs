@@ -6,7 +6,7 @@ use super::affinity::may_go;
 use super::block::Block;
 use crate::api::calico::{AffinityState, BlockAffinity, IpPool, IpReservation, IpamHandle};
 use crate::api::{Affinity, HandleId};
-use crate::datastore::{Batch, Change, Guard, Import, Key, Object, Op, Revision, RoomHint};
+use crate::datastore::{BATCH_MAX, Batch, Change, Guard, Import, Key, Object, Op, Revision, RoomHint};
 use crate::net::{AddrSet, Cidr};
 
 /// The changes of one attempt. Pure: it is filled with what was read.
@@ -218,6 +218,21 @@ impl Draft {
     pub(super) fn note_room(&mut self, block: &Block, has_room: bool) {
         self.room.retain(|hint| hint.block != block.cidr());
         self.room.push(RoomHint { block: block.cidr(), owner: block.affinity().cloned(), has_room });
+    }
+
+    /// Drafts that write blocks as they were read, with the present in place of times ahead of the clock; nothing else.
+    pub(super) fn at_present(&self) -> Vec<Draft> {
+        let stored =
+            self.blocks.values().filter_map(|draft| Some((draft.revision?, draft.block.at_present()?)));
+        let stored: Vec<_> = stored.collect();
+        let of = |some: &[(Revision, Block)]| {
+            let mut draft = Draft::default();
+            for (revision, block) in some {
+                draft.load_block(*revision, block.clone());
+            }
+            draft
+        };
+        stored.chunks(BATCH_MAX / 2).map(of).collect()
     }
 
     /// How many operations the batch would have by now.

@@ -146,6 +146,16 @@ pub enum Error {
         /// The machine's handle.
         handle: HandleId,
     },
+    /// Another virtual machine has the handle of the one that asks: network, namespace and name join to the same text.
+    #[error("virtual machine {asked} cannot have handle `{handle}`: it belongs to virtual machine {holder}")]
+    VmHandleTaken {
+        /// The handle.
+        handle: HandleId,
+        /// The virtual machine that asks.
+        asked: String,
+        /// The virtual machine that has the handle.
+        holder: String,
+    },
     /// A pool of the network overlaps a stored pool of another CIDR.
     #[error("pool {asked} overlaps pool `{name}` ({cidr})")]
     PoolsOverlap {
@@ -303,6 +313,7 @@ impl Error {
             | Error::HandleFull { .. }
             | Error::PersistenceDisabled { .. }
             | Error::MachineWithoutAddress { .. }
+            | Error::VmHandleTaken { .. }
             | Error::PoolsOverlap { .. }
             | Error::PoolDiffers { .. }
             | Error::GatewayTaken { .. }

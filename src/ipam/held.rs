@@ -6,7 +6,7 @@ use super::assign::{Assign, Sharing, Wanted};
 use super::block::{Allocation, Block, Ordinal};
 use super::policy::Policy;
 use super::pools::PoolChoice;
-use super::{Error, Judge, Whose};
+use super::{Error, Judge, Whose, owner};
 use crate::api::HandleId;
 use crate::net::{Cidr, Family};
 
@@ -69,7 +69,10 @@ impl Held {
             Held::Own(mine) => mine.extend(renew(block, handle, request, judge)),
             Held::Shared { held, .. } => {
                 let cidr = block.cidr();
-                held.extend(block.held_by(handle).map(|allocation| Mine {
+                let is_vm = matches!(request.sharing, Sharing::Machine(_));
+                // A container may be called like a virtual machine's handle: its addresses are its own.
+                let is_shared = |held: &Allocation<'_>| !is_vm || owner::is_virtual_machine(&held.fields);
+                held.extend(block.held_by(handle).filter(is_shared).map(|allocation| Mine {
                     address: allocation.address,
                     block: cidr,
                     ordinal: allocation.ordinal,

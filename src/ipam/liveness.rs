@@ -378,7 +378,8 @@ impl Judge<'_> {
     }
 }
 
-fn is_plausible(time: Timestamp) -> bool {
+/// Can a clock that was set have shown this time?
+pub(super) fn is_plausible(time: Timestamp) -> bool {
     time.as_nanos() / 1_000_000_000 >= CLOCK_UNSET_BEFORE
 }
 

@@ -13,6 +13,7 @@ mod handle;
 mod promote;
 mod release;
 mod report;
+mod retention;
 
 pub(super) use attach::Guest;
 pub use detach::MachineFate;
@@ -20,11 +21,13 @@ pub use handle::{machine_handle, parse_machine_handle};
 pub use promote::PromoteError;
 pub use report::MachineReport;
 
-use super::owner::{Owner, key};
+use super::block::{Allocation, Block, Ordinal};
+use super::owner::{self, Owner, key};
 use super::owners::OwnerNotes;
 use super::provenance::Noted;
+use crate::api::HandleId;
 use crate::clock::Timestamp;
-use crate::datastore::{MachineAttachment, MachineRole};
+use crate::datastore::{Machine, MachineAttachment, MachineRole};
 
 /// A virtual machine, and what the pod that asks is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,25 +49,72 @@ pub struct MachineIdentity {
 impl MachineIdentity {
     /// What a pod of the machine is noted down as. A pod without a name is known by its sandbox.
     fn notes(&self, owner: &Owner, since: &str) -> OwnerNotes {
-        let mut notes = OwnerNotes::new();
-        let mut note = |key: &str, value: &str| drop(notes.insert(key.to_owned(), value.to_owned()));
-        note(key::NAMESPACE, &self.namespace);
-        note(key::POD, pod_name(owner));
-        note(key::NODE, owner.host.name.as_str());
-        note(key::TIMESTAMP, since);
-        note(key::VMI_NAME, &self.name);
+        let mut notes =
+            pod_notes([&self.namespace, &self.name, pod_name(owner), owner.host.name.as_str(), since]);
         for (key, value) in [
             (key::VMI_UID, &self.vmi_uid),
             (key::VM_UID, &self.vm_uid),
             (key::MIGRATION_UID, &self.migration_uid),
         ] {
             if let Some(value) = value {
-                note(key, value);
+                notes.insert(key.to_owned(), value.clone());
             }
         }
         notes.extend(owner.provenance());
         notes
     }
+}
+
+/// The notes about a pod: the machine's namespace and name, the pod's name, its node, and the time of its ADD.
+fn pod_notes([namespace, machine, pod, node, since]: [&str; 5]) -> OwnerNotes {
+    let notes = [
+        (key::NAMESPACE, namespace),
+        (key::VMI_NAME, machine),
+        (key::POD, pod),
+        (key::NODE, node),
+        (key::TIMESTAMP, since),
+    ];
+    notes.map(|(key, value)| (key.to_owned(), value.to_owned())).into()
+}
+
+/// The notes about a pod that is on record.
+fn notes_on_record(machine: &Machine, known: &MachineAttachment) -> OwnerNotes {
+    let since = known.since.to_go_string();
+    let mut notes =
+        pod_notes([&machine.namespace, &machine.name, pod_on_record(known), known.node.as_str(), &since]);
+    notes.extend(known.notes.clone());
+    notes
+}
+
+fn pod_on_record(known: &MachineAttachment) -> &str {
+    known.pod.as_deref().unwrap_or(&known.container_id)
+}
+
+/// Keeps the noted beginning of a boot that goes on: it is reckoned from the wall clock, which may be set.
+fn keep_beginning(notes: &mut OwnerNotes, before: &OwnerNotes) {
+    if let Some(began) = before.get(key::BOOTED)
+        && notes.get(key::BOOT) == before.get(key::BOOT)
+    {
+        notes.insert(key::BOOTED.to_owned(), began.clone());
+    }
+}
+
+/// The addresses in a block that belong to the virtual machine of a handle, and to no container of that name.
+pub(super) fn held_by_machine<'a>(
+    block: &'a Block,
+    handle: &'a HandleId,
+) -> impl Iterator<Item = Allocation<'a>> {
+    block.held_by(handle).filter(|held| owner::is_virtual_machine(&held.fields))
+}
+
+/// Both owners of each address that a virtual machine has in a block.
+fn owners_in(block: &Block, handle: &HandleId) -> Vec<(Ordinal, (OwnerNotes, OwnerNotes))> {
+    let of = |held: Allocation<'_>| {
+        let fields = held.fields;
+        let owners = (fields.active_owner.unwrap_or_default(), fields.alternate_owner.unwrap_or_default());
+        (held.ordinal, owners)
+    };
+    held_by_machine(block, handle).map(of).collect()
 }
 
 fn pod_name(owner: &Owner) -> &str {

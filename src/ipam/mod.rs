@@ -53,6 +53,8 @@ mod survey;
 mod usage;
 pub mod walk;
 
+use std::time::Duration;
+
 use crate::datastore::Datastore;
 
 pub use assign::{Assign, Assigned, AssignedAddress, Sharing, Wanted};
@@ -101,6 +103,8 @@ pub struct Host {
     pub boot: Option<String>,
     /// The beginning of that boot.
     pub booted: Option<Timestamp>,
+    /// The time since that boot began, by a clock that cannot be set.
+    pub uptime: Option<Duration>,
     /// The network namespace in which the call runs.
     pub netns: Option<FileId>,
     /// Is the name only a stand-in, because nothing tells it? Then boot and network namespace say whose something is.
@@ -111,7 +115,7 @@ impl Host {
     /// A host of which nothing is known but its name.
     #[must_use]
     pub const fn named(name: HostName) -> Self {
-        Self { name, boot: None, booted: None, netns: None, is_nameless: false }
+        Self { name, boot: None, booted: None, uptime: None, netns: None, is_nameless: false }
     }
 }
 

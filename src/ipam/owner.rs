@@ -188,27 +188,25 @@ pub(super) fn sanitised(handle: &str) -> &str {
     handle.split_once('\r').map_or(handle, |(handle, _)| handle)
 }
 
-/// Does an address belong to a virtual machine, which outlives its pods and its host's boots? While the machine has no
-/// pod nothing is noted but its handle.
+/// Does an address belong to a virtual machine, which outlives its pods and its host's boots?
 #[must_use]
 pub(super) fn is_virtual_machine(attribute: &AttributeFields<'_>) -> bool {
-    let nobody = BTreeMap::new();
-    let active = attribute.active_owner.as_ref().unwrap_or(&nobody);
-    let alternate = attribute.alternate_owner.as_ref().unwrap_or(&nobody);
-    is_of_virtual_machine(active, alternate, attribute.handle_id.as_deref())
+    let AttributeFields { handle_id, active_owner, alternate_owner, .. } = attribute;
+    is_of_virtual_machine(handle_id.as_deref(), active_owner.as_ref(), alternate_owner.as_ref())
 }
 
-/// As [`is_virtual_machine`], by the notes about both owners and the handle.
+/// As [`is_virtual_machine`]. The owners decide, since a container may be called like a virtual machine's handle; while
+/// the machine has no pod nothing is noted but that handle.
 #[must_use]
 pub(super) fn is_of_virtual_machine(
-    active: &BTreeMap<String, String>,
-    alternate: &BTreeMap<String, String>,
     handle: Option<&str>,
+    active: Option<&BTreeMap<String, String>>,
+    alternate: Option<&BTreeMap<String, String>>,
 ) -> bool {
-    if !active.is_empty() {
-        return active.contains_key(key::VMI_NAME);
+    match [active, alternate].into_iter().flatten().find(|owner| !owner.is_empty()) {
+        Some(owner) => owner.contains_key(key::VMI_NAME),
+        None => handle.is_some_and(|handle| handle.contains(".vmi.")),
     }
-    alternate.contains_key(key::VMI_NAME) || handle.is_some_and(|handle| handle.contains(".vmi."))
 }
 
 /// The attachments that a runtime declares valid; see CNI 1.1.0, *GC*.

@@ -57,7 +57,7 @@ impl AddressFact {
     /// Whether a virtual machine has it, which outlives its pods.
     #[must_use]
     pub fn is_virtual_machine(&self) -> bool {
-        owner::is_of_virtual_machine(&self.active, &self.alternate, self.handle.as_deref())
+        owner::is_of_virtual_machine(self.handle.as_deref(), Some(&self.active), Some(&self.alternate))
     }
 
     /// Whether it is the same assignment, and not a later one of the same address.

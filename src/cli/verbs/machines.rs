@@ -84,11 +84,13 @@ pub(super) fn release(
         found: named.to_owned(),
         expected: "NAMESPACE/NAME".into(),
     })?;
+    crate::api::check_vm_namespace(namespace).map_err(crate::ipam::Error::from)?;
     let (mut ipam, note) = context.open_to_read()?;
     let mut machines = run_in_place(ipam.machines())?;
     machines.retain(|_, machine| machine.namespace == namespace && machine.name == name);
     let is_its = |fact: &AddressFact| {
-        fact.handle.as_deref().is_some_and(|handle| machines.keys().any(|known| known.as_str() == handle))
+        let is_known = |handle: &str| machines.keys().any(|known| known.as_str() == handle);
+        fact.is_virtual_machine() && fact.handle.as_deref().is_some_and(is_known)
     };
     let facts = context.facts(&mut ipam, &mut { is_its })?;
     // Nobody waits while a person thinks.
@@ -115,7 +117,15 @@ pub(super) fn release(
     let host = Host::named(HostName::new("-").map_err(crate::ipam::Error::from)?);
     for (handle, machine) in &machines {
         let held = of_machine.remove(handle.as_str()).unwrap_or_default();
-        if let Some(alive) = held.iter().find_map(|fact| alive(args, witness, fact)) {
+        let alive = |fact: &&AddressFact| {
+            let why = if args.force { None } else { alive(witness, fact, machine) }?;
+            Some(format!(
+                "error: {} is in use, and its owner is alive: {why}; {}\nhint: stop the machine first, or use `--force`",
+                fact.address,
+                whose(fact)
+            ))
+        };
+        if let Some(alive) = held.iter().find_map(alive) {
             answer.notes.push(alive);
             answer.outcome = Outcome::Failed;
             continue;
@@ -146,14 +156,11 @@ pub(super) fn release(
     Ok(answer)
 }
 
-/// Why a machine is left alone, if its pod is known to be alive.
-fn alive(args: &Release, witness: &Witness, fact: &AddressFact) -> Option<String> {
-    match witness.life(fact) {
-        Life::Alive(why) if !args.force => Some(format!(
-            "error: {} is in use, and its owner is alive: {why}; {}\nhint: stop the machine first, or use `--force`",
-            fact.address,
-            whose(fact)
-        )),
-        _ => None,
-    }
+/// The proof that a pod of a machine is alive: its own, or that of the address.
+fn alive(witness: &Witness, fact: &AddressFact, machine: &MachineReport) -> Option<String> {
+    let of_pods = machine.attachments.iter().map(|known| witness.life_of_vm(known));
+    std::iter::once(witness.life(fact)).chain(of_pods).find_map(|life| match life {
+        Life::Alive(why) => Some(why),
+        Life::Dead(_) | Life::Unknown(_) => None,
+    })
 }

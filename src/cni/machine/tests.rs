@@ -23,6 +23,10 @@ fn source(name: &str) -> (String, MachineRole) {
     (name.to_owned(), MachineRole::Source)
 }
 
+fn unknown(name: &str) -> (String, MachineRole) {
+    (name.to_owned(), MachineRole::Unknown)
+}
+
 fn target(name: &str) -> (String, MachineRole) {
     (name.to_owned(), MachineRole::Target)
 }
@@ -38,6 +42,8 @@ fn what_the_runtime_was_told_counts_first() {
     let object = Some(r#"{"namespace":"other","name":"obj","role":"source"}"#);
     let told = request(LAUNCHED, "IPAM_VM_NAME=told", &annotations, object);
     assert_eq!(found(&told, &conf), Some(source("other/obj")));
+    let without_a_role = request(LAUNCHED, "IPAM_VM_NAME=told", &annotations, None);
+    assert_eq!(found(&without_a_role, &conf), Some(unknown("prod/told")));
     let nothing = request(LAUNCHED, "", &annotations, None);
     assert_eq!(found(&nothing, &conf), Some(source("prod/annotated")));
 }
@@ -56,7 +62,7 @@ fn a_pods_name_counts_only_where_that_is_switched_on_and_was_not_cut() {
     let on = KubevirtConf { pod_name: Trust::Everywhere, ..KubevirtConf::default() };
     let launched = request(LAUNCHED, "", &[], None);
     assert_eq!(found(&launched, &KubevirtConf::default()), None);
-    assert_eq!(found(&launched, &on), Some(source("prod/db-1")));
+    assert_eq!(found(&launched, &on), Some(unknown("prod/db-1")));
     let longest = format!("virt-launcher-{}-x7k2p", "a".repeat(42));
     let cut = format!("virt-launcher-{}-x7k2p", "a".repeat(43));
     assert!(found(&request(Some(&longest), "", &[], None), &on).is_some());
@@ -95,6 +101,14 @@ fn what_is_told_wrongly_is_refused_with_what_is_expected() {
     let mut homeless = request(None, "IPAM_VM_NAME=a", &[], None);
     homeless.args.pod_namespace = None;
     assert!(refused(&homeless).contains("namespace is not known"));
+    let dotted = request(LAUNCHED, "IPAM_VM_NAME=c;IPAM_VM_NAMESPACE=a.b", &[], None);
+    assert_eq!(
+        refused(&dotted),
+        "network config: virtual machine namespace `a.b` holds a dot, which no Kubernetes namespace does"
+    );
+    let mut annotated = request(LAUNCHED, "", &[(DOMAIN, "c")], None);
+    annotated.pod = annotated.pod.map(|pod| Pod { namespace: "a.b".into(), ..pod });
+    assert!(refused(&annotated).contains("`a.b` holds a dot"));
 }
 
 /// A cluster that knows one pod.

@@ -55,6 +55,9 @@ impl Error {
             Error::MachineWithoutAddress { .. } => {
                 "start the machine on this network first; `host-affine ipam show --vm` lists those with addresses".into()
             }
+            Error::VmHandleTaken { .. } => {
+                "rename one of the two networks or virtual machines, or release the other one's addresses with `host-affine ipam release --vm=NAMESPACE/NAME`; nothing was changed".into()
+            }
             Error::HandleFull { .. } => "release what the handle has, or ask for that; nothing was changed".into(),
             Error::HoldsAnother { .. } => "delete the attachment first; nothing was changed".into(),
             Error::PoolsOverlap { .. } => {

@@ -1,15 +1,17 @@
 //! A pod of a machine comes: it is given the machine's address, and noted as the one that uses it or may take it over.
 
-use super::{MachineIdentity, are_of, noted, pod_name, since};
+use super::{MachineIdentity, are_of, keep_beginning, machine_handle, noted, owners_in, pod_name, since};
 use crate::api::HandleId;
+use crate::api::calico::VmAddressPersistence;
 use crate::datastore::{
     Answer, Datastore, Key, Machine, MachineAttachment, MachineRole, MachinesOf, Revision, Want,
 };
 use crate::ipam::assign::{Assign, Sharing};
 use crate::ipam::block::{Allocation, Block};
 use crate::ipam::draft::Draft;
+use crate::ipam::owner::key;
 use crate::ipam::owners::{OwnerNotes, write_owners};
-use crate::ipam::{Error, Ipam, Judge, Whose};
+use crate::ipam::{Attachment, Error, Ipam, Judge, Noted, Whose};
 
 /// How many attachments a machine's record has at most: what has long gone without a DEL makes room.
 const ATTACHMENTS_MAX: usize = 32;
@@ -38,6 +40,38 @@ impl<'a> Guest<'a> {
         Ok(Self { identity, record, of_container, container })
     }
 
+    /// Refuses a machine whose handle is another machine's, by the record or, where others wrote the addresses, by their
+    /// owners.
+    pub(in crate::ipam) fn admit(
+        &self,
+        draft: &Draft,
+        handle: &HandleId,
+        network: &str,
+    ) -> Result<(), Error> {
+        let MachineIdentity { namespace, name, .. } = self.identity;
+        let taken = |holder: String| {
+            let asked = shown(namespace, name, Some(network));
+            Err(Error::VmHandleTaken { handle: handle.clone(), asked, holder })
+        };
+        if let Some((_, known)) = &self.record {
+            return if is_of(known, network, self.identity) {
+                Ok(())
+            } else {
+                taken(shown(&known.namespace, &known.name, Some(&known.network)))
+            };
+        }
+        let owners = draft.blocks().flat_map(|block| owners_in(block, handle));
+        let mut owners = owners.flat_map(|(_, (active, alternate))| [active, alternate]);
+        let text = |notes: &OwnerNotes, key: &str| notes.get(key).cloned().unwrap_or_default();
+        let other = owners.find(|notes| {
+            let differs = |key: &str, own: &str| notes.get(key).is_some_and(|noted| noted != own);
+            differs(key::NAMESPACE, namespace) || differs(key::VMI_NAME, name)
+        });
+        other.map_or(Ok(()), |notes| {
+            taken(shown(&text(&notes, key::NAMESPACE), &text(&notes, key::VMI_NAME), None))
+        })
+    }
+
     /// Notes the pod at every address of the handle, and its attachment on record. The answer: whether the pod only
     /// waits to take the address over.
     pub(in crate::ipam) fn enter(
@@ -56,7 +90,7 @@ impl<'a> Guest<'a> {
                     // An address that this request adds to what the machine had.
                     before.0.clone_from(current);
                 }
-                let (after, is_alternate) = self.owners(request, &before);
+                let (after, is_alternate) = self.owners(request, &before, judge);
                 waits |= is_alternate;
                 write_owners(block, ordinal, handle, after.0, after.1);
             }
@@ -70,15 +104,23 @@ impl<'a> Guest<'a> {
         &self,
         request: &Assign<'_>,
         (active, alternate): &(OwnerNotes, OwnerNotes),
+        judge: &Judge<'_>,
     ) -> ((OwnerNotes, OwnerNotes), bool) {
-        let is_me = |notes: &OwnerNotes| are_of(notes, &self.identity.namespace, pod_name(request.owner));
+        let is_me = |notes: &OwnerNotes| {
+            are_of(notes, &self.identity.namespace, pod_name(request.owner))
+                && !matches!(judge.whose(&Noted::of(notes)), Whose::OtherHost | Whose::SecondMachine)
+        };
         let me = |before: &OwnerNotes| {
-            let since = if is_me(before) { since(before, request.now) } else { request.now.to_go_string() };
-            self.identity.notes(request.owner, &since)
+            if !is_me(before) {
+                return self.identity.notes(request.owner, &request.now.to_go_string());
+            }
+            let mut notes = self.identity.notes(request.owner, &since(before, request.now));
+            keep_beginning(&mut notes, before);
+            notes
         };
         // A target whose sandbox is built again after it took over is the source now, whatever its pod still says; and
         // where nobody has the address there is nobody to wait for.
-        let takes_now = self.identity.role == MachineRole::Source || is_me(active) || active.is_empty();
+        let takes_now = self.identity.role != MachineRole::Target || is_me(active) || active.is_empty();
         if !takes_now {
             return ((active.clone(), me(alternate)), true);
         }
@@ -104,21 +146,19 @@ impl<'a> Guest<'a> {
                 name: self.identity.name.clone(),
                 attachments: Vec::new(),
                 ownerless_since: None,
+                ownerless_boot: None,
             };
             (None, machine)
         };
         let before = machine.clone();
-        let is_this = |known: &MachineAttachment| {
-            known.container_id == attachment.container_id
-                && known.ifname == attachment.ifname
-                && judge.whose(&noted(known)) == Whose::Ours
-        };
-        let known = machine.attachments.iter().find(|known| is_this(known)).map(|known| known.since);
-        // An attachment of an earlier boot of this host gets no DEL any more.
-        let is_dead = |known: &MachineAttachment| {
-            let noted = noted(known);
-            judge.whose(&noted) == Whose::Ours && judge.life_of(&noted).is_dead()
-        };
+        let is_this = |known: &MachineAttachment| is_this(known, attachment, judge);
+        let known = machine.attachments.iter().find(|known| is_this(known)).cloned();
+        let mut notes = request.owner.provenance();
+        if let Some(known) = &known {
+            keep_beginning(&mut notes, &known.notes);
+        }
+        // Nothing that is proved dead gets a DEL any more.
+        let is_dead = |known: &MachineAttachment| judge.life_of(&noted(known)).is_dead();
         machine.attachments.retain(|known| !is_this(known) && !is_dead(known));
         while machine.attachments.len() >= ATTACHMENTS_MAX {
             machine.attachments.remove(0);
@@ -126,13 +166,18 @@ impl<'a> Guest<'a> {
         machine.attachments.push(MachineAttachment {
             container_id: attachment.container_id.clone(),
             ifname: attachment.ifname.clone(),
-            role: if waits { MachineRole::Target } else { MachineRole::Source },
+            role: match self.identity.role {
+                _ if waits => MachineRole::Target,
+                MachineRole::Unknown => MachineRole::Unknown,
+                MachineRole::Source | MachineRole::Target => MachineRole::Source,
+            },
             pod: request.owner.pod.as_ref().map(|(_, name)| name.clone()),
             node: request.owner.host.name.clone(),
-            since: known.unwrap_or(request.now),
-            notes: request.owner.provenance(),
+            since: known.map_or(request.now, |known| known.since),
+            notes,
         });
         machine.ownerless_since = None;
+        machine.ownerless_boot = None;
         let (of_at, mut of_container) = match self.of_container {
             Some((revision, of)) => (Some(revision), of),
             None => (None, MachinesOf::default()),
@@ -146,22 +191,30 @@ impl<'a> Guest<'a> {
     }
 }
 
-/// Both owners of each address that a handle has in a block.
-pub(super) fn owners_in(
-    block: &Block,
-    handle: &HandleId,
-) -> Vec<(crate::ipam::Ordinal, (OwnerNotes, OwnerNotes))> {
-    let of = |allocation: crate::ipam::Allocation<'_>| {
-        let fields = allocation.fields;
-        let owners = (fields.active_owner.unwrap_or_default(), fields.alternate_owner.unwrap_or_default());
-        (allocation.ordinal, owners)
-    };
-    block.held_by(handle).map(of).collect()
+/// Is an attachment on record this one, on this host?
+fn is_this(known: &MachineAttachment, attachment: &Attachment, judge: &Judge<'_>) -> bool {
+    known.container_id == attachment.container_id
+        && known.ifname == attachment.ifname
+        && judge.whose(&noted(known)) == Whose::Ours
+}
+
+/// Is a record that of a machine?
+fn is_of(known: &Machine, network: &str, machine: &MachineIdentity) -> bool {
+    known.network == network && known.namespace == machine.namespace && known.name == machine.name
+}
+
+fn shown(namespace: &str, name: &str, network: Option<&str>) -> String {
+    let machine = format!("`{}/{}`", namespace.escape_debug(), name.escape_debug());
+    network.map_or_else(
+        || machine.clone(),
+        |network| format!("{machine} on network `{}`", network.escape_debug()),
+    )
 }
 
 impl<D: Datastore> Ipam<D> {
-    /// Whether a request for a machine is served as such. An attachment that has addresses of its own, from before
-    /// machines kept theirs, keeps them; where machines keep no addresses, a pod of one is a pod.
+    /// Decides whether a request for a machine is served as such. An ADD that is asked again answers what it answered,
+    /// whatever the configuration says by now: an attachment that has addresses of its own keeps them, and one that has
+    /// the machine's keeps those. Otherwise, where machines keep no addresses, a pod of one is a pod.
     ///
     /// # Errors
     /// [`Error::PersistenceDisabled`] for a pod that a machine migrates to.
@@ -174,20 +227,14 @@ impl<D: Datastore> Ipam<D> {
         };
         let attachment = &request.owner.attachment;
         let own = attachment.handle()?;
-        let answers = self.store.read(&[Want::Settings, Want::Held(own.clone())]).await?;
-        let mut answers = answers.into_iter();
+        let handle = machine_handle(&attachment.network, &identity.namespace, &identity.name)?;
+        let wants = [Want::Settings, Want::Held(own.clone()), Want::Object(Key::Machine(handle))];
+        let mut answers = self.store.read(&wants).await?.into_iter();
         let settings = answers.next().map(Answer::settings).unwrap_or_default();
         let (_, blocks) = answers.next().map(Answer::held).unwrap_or_default();
+        let record = answers.next().and_then(Answer::object).map(crate::datastore::Entry::into::<Machine>);
         let config =
             crate::ipam::Config::effective(settings.configuration.as_ref().map(|(_, stored)| stored));
-        if config.vm_address_persistence == crate::api::calico::VmAddressPersistence::Disabled {
-            return match identity.role {
-                MachineRole::Source => Ok(Sharing::Attachment),
-                MachineRole::Target => Err(Error::PersistenceDisabled {
-                    machine: format!("{}/{}", identity.namespace, identity.name),
-                }),
-            };
-        }
         let judge = self.judge(request.host);
         let is_own = |allocation: &Allocation<'_>| {
             attachment.owns(&allocation.fields) && judge.whose_is(&allocation.fields) == Whose::Ours
@@ -195,6 +242,22 @@ impl<D: Datastore> Ipam<D> {
         let has_own = blocks.into_iter().any(|entry| {
             Block::from_wire(entry.into()).is_ok_and(|block| block.held_by(&own).any(|held| is_own(&held)))
         });
-        Ok(if has_own { Sharing::Attachment } else { request.sharing })
+        if has_own {
+            return Ok(Sharing::Attachment);
+        }
+        let is_on_record = record.is_some_and(|machine| {
+            let mut attachments = machine.attachments.iter();
+            is_of(&machine, &attachment.network, identity)
+                && attachments.any(|known| is_this(known, attachment, &judge))
+        });
+        if is_on_record || config.vm_address_persistence == VmAddressPersistence::Enabled {
+            return Ok(request.sharing);
+        }
+        match identity.role {
+            MachineRole::Source | MachineRole::Unknown => Ok(Sharing::Attachment),
+            MachineRole::Target => Err(Error::PersistenceDisabled {
+                machine: format!("{}/{}", identity.namespace, identity.name),
+            }),
+        }
     }
 }

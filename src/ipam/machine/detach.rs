@@ -1,7 +1,8 @@
 //! A pod of a machine goes: it is no owner any more, and the machine keeps its address.
 
-use super::attach::owners_in;
-use super::{are_of, noted};
+use std::net::IpAddr;
+
+use super::{are_of, held_by_machine, noted, notes_on_record, owners_in, pod_on_record, retention};
 use crate::api::HandleId;
 use crate::api::calico::IpamHandle;
 use crate::clock::Timestamp;
@@ -12,9 +13,11 @@ use crate::ipam::assign::checked;
 use crate::ipam::attempt::{Attempts, Next};
 use crate::ipam::draft::Draft;
 use crate::ipam::excess::Counts;
+use crate::ipam::owner::key;
 use crate::ipam::owners::{OwnerNotes, write_owners};
 use crate::ipam::policy::Policy;
 use crate::ipam::{Attachment, Deletion, Error, Host, Ipam, Judge, Netns, Released, ValidAttachments, Whose};
+use crate::net::{AddrSet, Cidr};
 
 /// What is known of the machine whose pod goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,25 +48,25 @@ impl<D: Datastore> Ipam<D> {
                 return Ok(Released::default());
             };
             let (at, mut of_container) = (entry.revision, entry.into::<MachinesOf>());
+            let before = of_container.machines.clone();
             let mut draft = Draft::default();
             let mut released = Released::default();
-            let mut reserved = None;
+            let mut reserved = AddrSet::new();
+            let step = Step { deletion, container: &container, host, now, attempts: attempts.so_far() };
             for handle in of_container.machines.clone() {
-                let left = self
-                    .draft_detach(&mut draft, &handle, deletion, host, now, attempts.so_far(), &mut released)
-                    .await?;
-                reserved = Some(left.reserved);
-                if !left.has_others_of_container {
+                let left = self.draft_detach(&mut draft, &handle, &step).await?;
+                released.addresses.extend(left.freed);
+                reserved = left.reserved;
+                if !left.is_still_led_to {
                     of_container.machines.remove(&handle);
                 }
             }
             let key = Key::MachinesOf(container.clone());
             if of_container.machines.is_empty() {
                 draft.delete_last(key, at);
-            } else {
+            } else if of_container.machines != before {
                 draft.put_last(key, at, of_container);
             }
-            let reserved = reserved.unwrap_or_default();
             if self.write(draft, &reserved, &mut attempts).await? == Next::Done {
                 return Ok(released);
             }
@@ -97,17 +100,13 @@ impl<D: Datastore> Ipam<D> {
         Ok(gone)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one step of `detach`, in words of its own")]
     async fn draft_detach(
         &mut self,
         draft: &mut Draft,
         handle: &HandleId,
-        deletion: &Deletion<'_>,
-        host: &Host,
-        now: Timestamp,
-        attempts: u32,
-        released: &mut Released,
+        step: &Step<'_>,
     ) -> Result<Left, Error> {
+        let Step { deletion, host, now, .. } = *step;
         let wants = [
             Want::Settings,
             Want::Object(Key::Node(host.name.clone())),
@@ -119,19 +118,15 @@ impl<D: Datastore> Ipam<D> {
         let (settings, node, record, (stored, blocks)) =
             (next().settings(), next().object(), next().object(), next().held());
         let policy = Policy::new(settings, node, &host.name, now);
-        let mut left = Left { reserved: policy.reserved.clone(), has_others_of_container: false };
+        let mut left = Left { reserved: policy.reserved.clone(), ..Left::default() };
         let Some((at, mut machine)) = record.map(|entry| (entry.revision, entry.into::<Machine>())) else {
             return Ok(left);
         };
-        let Deletion { attachment, netns, vm: fate } = *deletion;
         let judge = self.judge(host);
-        let gone = take_out(&mut machine, attachment, &judge, netns);
-        let mut of_container =
-            machine.attachments.iter().filter(|other| other.container_id == attachment.container_id);
-        left.has_others_of_container = of_container.clone().next().is_some();
+        let gone = take_out(&mut machine, deletion.attachment, &judge, deletion.netns);
+        left.is_still_led_to = machine.attachments.iter().any(|other| step.leads_to(&machine, other));
         let Some(gone) = gone else { return Ok(left) };
-        let has_other_interface = of_container.any(|other| other.node == gone.node);
-        let counts = Counts::new(stored.as_ref(), self.is_alone(), attempts);
+        let counts = Counts::new(stored.as_ref(), self.is_alone(), step.attempts);
         draft.load_handle(handle, stored.map(|entry| (entry.revision, entry.into::<IpamHandle>())));
         let mut cidrs = Vec::new();
         for entry in blocks {
@@ -139,48 +134,79 @@ impl<D: Datastore> Ipam<D> {
             cidrs.push(block.cidr());
             draft.load_block(revision, block);
         }
-        // The pod has another interface: its owner stays.
-        if !has_other_interface {
-            let pod = gone.pod.as_deref().unwrap_or(&gone.container_id);
-            leave(draft, handle, &mut machine, pod);
-        }
-        let is_owned = draft
-            .blocks()
-            .flat_map(|block| owners_in(block, handle))
-            .any(|(_, (active, alternate))| !active.is_empty() || !alternate.is_empty());
-        if !is_owned && !has_other_interface {
-            if fate == MachineFate::Deleted {
-                released.addresses.extend(free_all(draft, handle, &policy, &counts, &cidrs));
-                for cidr in cidrs {
-                    if draft.block(cidr).is_some_and(|block| block.is_empty()) {
-                        self.give_back(&policy, draft, cidr).await?;
-                    }
+        // A pod with another interface stays the owner.
+        let is_other_interface =
+            |other: &MachineAttachment| other.container_id == gone.container_id && other.node == gone.node;
+        if !machine.attachments.iter().any(is_other_interface) {
+            leave(draft, handle, &mut machine, &gone, &judge);
+            if !has_owner(draft, handle) {
+                if deletion.vm == MachineFate::Deleted {
+                    left.freed = self.free_machine(draft, handle, &policy, &counts, &cidrs).await?;
+                    draft.delete_last(Key::Machine(handle.clone()), at);
+                    return Ok(left);
                 }
-                draft.delete_last(Key::Machine(handle.clone()), at);
-                return Ok(left);
+                retention::begin(&mut machine, host, now);
             }
-            machine.ownerless_since.get_or_insert(now);
         }
         keep(draft, handle, at, machine);
         Ok(left)
     }
+
+    /// Frees every address of a machine, and gives up the blocks that become empty.
+    pub(super) async fn free_machine(
+        &mut self,
+        draft: &mut Draft,
+        handle: &HandleId,
+        policy: &Policy,
+        counts: &Counts,
+        cidrs: &[Cidr],
+    ) -> Result<Vec<IpAddr>, Error> {
+        let freed = free_all(draft, handle, policy, counts, cidrs);
+        for cidr in cidrs {
+            if draft.block(*cidr).is_some_and(|block| block.is_empty()) {
+                self.give_back(policy, draft, *cidr).await?;
+            }
+        }
+        Ok(freed)
+    }
+}
+
+/// One attempt of a DEL.
+struct Step<'a> {
+    deletion: &'a Deletion<'a>,
+    /// The handle of the container that goes.
+    container: &'a HandleId,
+    host: &'a Host,
+    now: Timestamp,
+    attempts: u32,
+}
+
+impl Step<'_> {
+    /// Does the container's handle lead to an attachment of a machine? Another container may have the same handle.
+    fn leads_to(&self, machine: &Machine, other: &MachineAttachment) -> bool {
+        let rest = self.container.as_str().strip_prefix(&machine.network);
+        rest.and_then(|rest| rest.strip_prefix('.')) == Some(&other.container_id)
+    }
+}
+
+/// The result of a step, besides its draft.
+#[derive(Default)]
+struct Left {
+    reserved: AddrSet,
+    /// The container's handle still leads to an attachment of the machine.
+    is_still_led_to: bool,
+    freed: Vec<IpAddr>,
 }
 
 /// Writes a machine's record, unless it has become one of nothing.
 fn keep(draft: &mut Draft, handle: &HandleId, at: Revision, machine: Machine) {
-    let has_addresses = draft.blocks().any(|block| block.held_by(handle).next().is_some());
+    let has_addresses = draft.blocks().any(|block| held_by_machine(block, handle).next().is_some());
     let key = Key::Machine(handle.clone());
     if machine.attachments.is_empty() && !has_addresses {
         draft.delete_last(key, at);
     } else {
         draft.put_last(key, at, machine);
     }
-}
-
-/// What is left after a step.
-struct Left {
-    reserved: crate::net::AddrSet,
-    has_others_of_container: bool,
 }
 
 /// Takes an attachment off a machine's record.
@@ -202,48 +228,79 @@ fn take_out(
     Some(machine.attachments.remove(place))
 }
 
-/// A pod is no owner any more. Whoever waits for its addresses has them.
-fn leave(draft: &mut Draft, handle: &HandleId, machine: &mut Machine, pod: &str) {
+fn has_owner(draft: &Draft, handle: &HandleId) -> bool {
+    let mut owners = draft.blocks().flat_map(|block| owners_in(block, handle));
+    owners.any(|(_, (active, alternate))| !active.is_empty() || !alternate.is_empty())
+}
+
+/// A pod is no owner any more. The alternate owner becomes the active one; if there is none, the latest pod that may run
+/// the machine does.
+fn leave(
+    draft: &mut Draft,
+    handle: &HandleId,
+    machine: &mut Machine,
+    gone: &MachineAttachment,
+    judge: &Judge<'_>,
+) {
+    let runs_on = may_run(machine, judge).map(|known| notes_on_record(machine, known)).unwrap_or_default();
     let namespace = machine.namespace.clone();
-    let is_it = |notes: &OwnerNotes| are_of(notes, &namespace, pod);
     for block in draft.blocks_mut() {
-        for (ordinal, (active, alternate)) in owners_in(block, handle) {
-            let after = if is_it(&active) {
-                promote_on_record(machine, &alternate);
-                (alternate, OwnerNotes::new())
-            } else if is_it(&alternate) {
-                (active, OwnerNotes::new())
-            } else {
-                continue;
-            };
-            write_owners(block, ordinal, handle, after.0, after.1);
+        for (ordinal, before) in owners_in(block, handle) {
+            let (mut active, mut alternate) = before.clone();
+            if is_attachment(&alternate, &namespace, gone) {
+                alternate.clear();
+            }
+            if is_attachment(&active, &namespace, gone) {
+                active = std::mem::take(&mut alternate);
+                promote_on_record(machine, &active);
+            }
+            if active.is_empty() && alternate.is_empty() {
+                active.clone_from(&runs_on);
+            }
+            if (&active, &alternate) != (&before.0, &before.1) {
+                write_owners(block, ordinal, handle, active, alternate);
+            }
         }
     }
+}
+
+/// The latest attachment that may run a machine although nobody said so: its role is not known, and nothing proves it
+/// dead.
+fn may_run<'m>(machine: &'m Machine, judge: &Judge<'_>) -> Option<&'m MachineAttachment> {
+    let may = |known: &&MachineAttachment| {
+        known.role == MachineRole::Unknown && !judge.life_of(&noted(known)).is_dead()
+    };
+    machine.attachments.iter().rev().find(may)
+}
+
+/// Are notes about the pod of an attachment? Pods of two hosts may have one name, if a runtime passes on no names of pods.
+fn is_attachment(notes: &OwnerNotes, namespace: &str, known: &MachineAttachment) -> bool {
+    are_of(notes, namespace, pod_on_record(known))
+        && notes.get(key::NODE).is_none_or(|node| node == known.node.as_str())
 }
 
 /// The pod that takes an address over runs the machine from now on.
 fn promote_on_record(machine: &mut Machine, notes: &OwnerNotes) {
     let namespace = machine.namespace.clone();
     for attachment in &mut machine.attachments {
-        let pod = attachment.pod.as_deref().unwrap_or(&attachment.container_id);
-        if are_of(notes, &namespace, pod) {
+        if attachment.role == MachineRole::Target && is_attachment(notes, &namespace, attachment) {
             attachment.role = MachineRole::Source;
         }
     }
 }
 
-/// Frees every address of a handle.
-pub(super) fn free_all(
+/// Frees every address of a machine.
+fn free_all(
     draft: &mut Draft,
     handle: &HandleId,
     policy: &Policy,
     counts: &Counts,
-    cidrs: &[crate::net::Cidr],
-) -> Vec<std::net::IpAddr> {
+    cidrs: &[Cidr],
+) -> Vec<IpAddr> {
     let mut freed = Vec::new();
     for cidr in cidrs {
         let of_block = counts.change(draft, handle, *cidr, |block| {
-            let held: Vec<_> = block.held_by(handle).map(|a| (a.ordinal, a.address)).collect();
+            let held: Vec<_> = held_by_machine(block, handle).map(|a| (a.ordinal, a.address)).collect();
             for (ordinal, _) in &held {
                 block.release(*ordinal, policy.config.cooldown, policy.now);
             }

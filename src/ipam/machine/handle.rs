@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
 
-use crate::api::{HandleId, InvalidName};
+use crate::api::{HandleId, InvalidName, check_vm_namespace};
 
 /// The longest handle that is written out, in bytes. Source: the reference engine.
 const BYTES_MAX: usize = 128;
@@ -15,8 +15,9 @@ const DIGITS: usize = 40;
 /// longer than 128 bytes has a hash instead of namespace and name, where the reference engine crashes; it is never cut.
 ///
 /// # Errors
-/// When a part holds what no key may.
+/// When a part holds what no key may, or the namespace holds a dot.
 pub fn machine_handle(network: &str, namespace: &str, name: &str) -> Result<HandleId, InvalidName> {
+    check_vm_namespace(namespace)?;
     let network = if network.is_empty() { DEFAULT_NETWORK } else { network };
     let machine = format!("{namespace}.{name}");
     let whole = format!("{network}.vmi.{machine}");
@@ -58,6 +59,17 @@ mod tests {
         assert_eq!(of("n", "p", &one).len(), "n.vmi.h-".len() + 40);
         assert_ne!(of("n", "p", &one), of("n", "p", &other), "machines that share their beginning");
         assert_eq!(of("n", "p", &one), of("n", "p", &one));
+    }
+
+    #[test]
+    fn a_namespace_with_a_dot_has_no_handle() {
+        let refused = machine_handle("n", "a.b", "c").expect_err("the handle of `a`/`b.c`").to_string();
+        assert_eq!(
+            refused,
+            "virtual machine namespace `a.b` holds a dot, which no Kubernetes namespace does"
+        );
+        assert!(machine_handle("n", "", "c").is_err());
+        assert!(machine_handle("n", "a", "b.c").is_ok());
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The end of a migration, told by somebody who watched it: the pod that waits has the addresses from now on.
 
-use super::are_of;
-use super::attach::owners_in;
+use super::{are_of, owners_in};
 use crate::api::{HandleId, HostName};
 use crate::clock::Timestamp;
 use crate::datastore::{Answer, Datastore, Want};

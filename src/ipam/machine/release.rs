@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::detach::free_all;
+use super::retention;
 use crate::api::HandleId;
 use crate::api::calico::IpamHandle;
 use crate::clock::Timestamp;
@@ -55,12 +55,7 @@ impl<D: Datastore> Ipam<D> {
                 cidrs.push(block.cidr());
                 draft.load_block(revision, block);
             }
-            let addresses = free_all(&mut draft, handle, &policy, &counts, &cidrs);
-            for cidr in cidrs {
-                if draft.block(cidr).is_some_and(|block| block.is_empty()) {
-                    self.give_back(&policy, &mut draft, cidr).await?;
-                }
-            }
+            let addresses = self.free_machine(&mut draft, handle, &policy, &counts, &cidrs).await?;
             if let Some((at, machine)) = record {
                 for attachment in &machine.attachments {
                     self.forget(&mut draft, handle, &machine.network, &attachment.container_id).await?;
@@ -101,7 +96,7 @@ impl<D: Datastore> Ipam<D> {
         Ok(())
     }
 
-    /// Frees the addresses of machines of a network that had no pod for as long as `retention`.
+    /// Frees the addresses of machines of a network that had no pod for as long as `retention`, as [`retention`](super::retention) counts time.
     ///
     /// # Errors
     /// As [`Ipam::release_machine`].
@@ -115,7 +110,7 @@ impl<D: Datastore> Ipam<D> {
         let read = self.store.read(&[Want::All(Collection::Machines)]).await?.pop();
         let is_over = |machine: &Machine| {
             machine.network == network
-                && machine.ownerless_since.is_some_and(|since| now.since(since) >= retention)
+                && retention::without_a_pod(machine, host, now).is_some_and(|time| time >= retention)
         };
         let mut released = Released::default();
         for entry in read.map(Answer::objects).unwrap_or_default() {

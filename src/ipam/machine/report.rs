@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use super::attach::owners_in;
-use super::parse_machine_handle;
+use super::{held_by_machine, owners_in, parse_machine_handle};
 use crate::api::HandleId;
 use crate::api::calico::IpamBlock;
 use crate::clock::Timestamp;
@@ -70,7 +69,7 @@ fn take_in(block: &Block, machines: &mut BTreeMap<HandleId, MachineReport>) {
     let handles: std::collections::BTreeSet<HandleId> = block
         .allocations()
         .filter_map(|allocation| HandleId::new(allocation.fields.handle_id?.into_owned()).ok())
-        .filter(|handle| machines.contains_key(handle) || handle.as_str().contains(".vmi."))
+        .filter(|handle| held_by_machine(block, handle).next().is_some())
         .collect();
     for handle in handles {
         let report = machines.entry(handle.clone()).or_insert_with(|| {

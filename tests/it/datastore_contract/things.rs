@@ -147,5 +147,6 @@ pub(super) fn machine(name: &str) -> Machine {
         name: name.into(),
         attachments: vec![attachment],
         ownerless_since: None,
+        ownerless_boot: None,
     }
 }

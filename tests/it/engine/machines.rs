@@ -1,5 +1,6 @@
 //! Virtual machines: sections 6, 7, 9 and 14 of the rules for them, in memory and in etcd.
 
+mod identity;
 mod life;
 mod migration;
 mod schedule;
@@ -12,7 +13,7 @@ use host_affine::api::calico::VmAddressPersistence;
 use host_affine::datastore::{Datastore, MachineRole, run_in_place};
 use host_affine::ipam::{
     Assign, Assigned, Attachment, Deletion, Error, Finding, Host, Ipam, MachineFate, MachineIdentity,
-    MachineReport, NoOwnAddresses, Owner, Sharing, Wanted, audit, machine_handle,
+    MachineReport, Netns, NoOwnAddresses, Owner, Sharing, Wanted, audit, machine_handle,
 };
 use host_affine::net::Family;
 
@@ -24,7 +25,8 @@ const NONE: [IpAddr; 0] = [];
 
 #[test]
 fn machines_do_so_on_etcd_too() {
-    let scenarios = ["life", "migration", "surroundings"].map(|name| format!("engine::machines::{name}::"));
+    let scenarios =
+        ["identity", "life", "migration", "surroundings"].map(|name| format!("engine::machines::{name}::"));
     again_on_etcd(&scenarios.each_ref().map(String::as_str), 30);
 }
 
@@ -52,6 +54,7 @@ struct Launcher {
     pod: String,
     identity: MachineIdentity,
     wanted: Vec<Wanted>,
+    netns: Option<Netns>,
     seconds: u64,
 }
 
@@ -70,6 +73,7 @@ impl Launcher {
                 migration_uid: None,
             },
             wanted: vec![any(Family::V4)],
+            netns: None,
             seconds: 0,
         }
     }
@@ -109,7 +113,7 @@ impl Launcher {
         let owner = Owner {
             attachment: self.attachment.clone(),
             host: self.host.clone(),
-            netns: None,
+            netns: self.netns.clone(),
             pod: Some((self.identity.namespace.clone(), self.pod.clone())),
         };
         let request = Assign {

@@ -97,7 +97,8 @@ const BLOCK_FIELDS: [&str; 9] = [
     "deleted",
 ];
 
-const MACHINE_FIELDS: [&str; 5] = ["network", "namespace", "name", "attachments", "ownerlessSince"];
+const MACHINE_FIELDS: [&str; 6] =
+    ["network", "namespace", "name", "attachments", "ownerlessSince", "ownerlessBoot"];
 
 /// A resource's value: its revision is etcd's.
 pub(super) fn whole(resource: &impl Serialize, stored: &str) -> String {

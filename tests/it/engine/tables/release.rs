@@ -114,6 +114,29 @@ fn an_address_cools_from_its_release_or_from_the_moment_that_a_later_one_is_met(
     assert_eq!(given.len(), 2);
 }
 
+/// A refused ADD writes the present in place of a release that lies ahead of the clock, also if clocks differ.
+#[test]
+fn cooldown_ends_after_the_clock_is_set_back() {
+    let mut net = Net::with(&[("p", "10.0.0.0/32", 32)]);
+    configure(net.store(), |spec| spec.ip_cooldown_seconds = Some(30));
+    net.now = 1_000_000;
+    net.add("a", "c");
+    net.del("a", "c");
+    // Each refusal is one of a host that lies further behind; none of them starts the cooldown again.
+    for now in [1004, 1000, 1010, 1002, 1030] {
+        net.now = now;
+        net.refused("a", "x");
+    }
+    net.now = 1031;
+    assert_eq!(net.add("a", "x"), "10.0.0.0", "30 s after the earliest present that was written");
+    // An address that is asked for by name, and a small skew.
+    net.del("a", "x");
+    net.now = 1029;
+    net.refused("a", "y");
+    net.now = 1060;
+    assert_eq!(net.add("a", "y"), "10.0.0.0");
+}
+
 /// Rows 19, 20.
 #[test]
 fn a_block_of_a_pool_that_no_longer_selects_its_host_goes_with_the_last_address() {
