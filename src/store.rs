@@ -22,9 +22,9 @@ pub enum Place {
 impl Place {
     /// Do all hosts of the store run on this very kernel?
     #[must_use]
-    pub const fn is_one_kernel(&self) -> bool {
+    pub fn is_one_kernel(&self) -> bool {
         match self {
-            Place::File(options) => !options.allow_network_file_system,
+            Place::File(options) => file::is_one_kernel(options),
             Place::Etcd(_) => false,
         }
     }

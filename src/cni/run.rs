@@ -198,14 +198,17 @@ fn del(world: &World<'_>, call: &Call, stdin: &Stdin<'_>) -> Result<(), Failure>
             log::info!("DEL {} on {}: {address}", call.container_id, conf.name);
         }
         for left in released.left {
-            log::warn!(
-                "DEL {} on {}: nothing was freed: {} is held on node `{}`, and this is node `{}`",
-                call.container_id,
-                conf.name,
-                left.address,
-                left.node.as_deref().unwrap_or_default().escape_debug(),
-                host.name
-            );
+            let holder = match left.node.as_deref() {
+                Some(node) if node == host.name.as_str() => {
+                    format!("another boot of node `{node}`, perhaps a second machine of that name, holds it")
+                }
+                Some(node) => {
+                    format!("node `{}` holds it, and this is node `{}`", node.escape_debug(), host.name)
+                }
+                None => format!("it names no node, and this is node `{}`", host.name),
+            };
+            let (container, network) = (&call.container_id, &conf.name);
+            log::warn!("DEL {container} on {network}: {} was not freed: {holder}", left.address);
         }
         run_in_place(ipam.store_mut().settle());
     }

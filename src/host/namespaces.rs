@@ -1,20 +1,28 @@
 //! Looks at network namespaces and processes of this host.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use nix::errno::Errno;
+use nix::sys::signal::kill;
 use nix::sys::statfs::{FsType, statfs};
+use nix::unistd::Pid;
 use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
 
 use super::read_small;
 use crate::clock::Timestamp;
-use crate::ipam::{FileId, NamespaceFile, Namespaces, Netns, Probe, ProcessId, process_of};
+use crate::ipam::{FileId, Inhabited, NamespaceFile, Namespaces, Netns, Probe, ProcessId, process_of};
 
 /// The file system of namespaces. Source: `NSFS_MAGIC` of `linux/magic.h`.
 const NSFS: FsType = FsType(0x6e73_6673);
 /// The PID namespace of this process.
 const OWN_PID_NAMESPACE: &str = "/proc/self/ns/pid";
+/// The inode of the first PID namespace, in which every process can be seen. Source: `PROC_PID_INIT_INO` of `linux/proc_ns.h`.
+const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+/// Symbolic links that are followed from a path.
+const LINKS_MAX: usize = 8;
 /// The field of `/proc/PID/stat` with the start time, counted after the command's name. Source: proc(5).
 const START_TIME: usize = 19;
 
@@ -38,6 +46,9 @@ impl Namespaces for ThisHost {
         let Some(pid_namespace) = self.pid_namespace() else {
             return Probe::Unknown("/proc does not show this process".to_owned());
         };
+        if exists_hidden(pid) {
+            return Probe::Unknown("/proc hides it".to_owned());
+        }
         match read_small(Path::new(&format!("/proc/{pid}/stat"))) {
             Ok(text) => match start_of(&text) {
                 Some(start) => Probe::Found(ProcessId { start, pid_namespace }),
@@ -57,6 +68,16 @@ impl Namespaces for ThisHost {
         look(Path::new(OWN_PID_NAMESPACE), StatxFlags::INO).ok().map(|found| found.stx_ino)
     }
 
+    fn inhabited(&self, id: FileId) -> Inhabited {
+        static SEEN: OnceLock<Seen> = OnceLock::new();
+        let seen = SEEN.get_or_init(Seen::of_processes);
+        match (seen.namespaces.contains(&(id.device, id.inode)), seen.is_whole) {
+            (true, _) => Inhabited::Yes,
+            (false, true) => Inhabited::No,
+            (false, false) => Inhabited::NotSeen,
+        }
+    }
+
     fn booted(&self) -> Option<Timestamp> {
         static BOOTED: OnceLock<Option<Timestamp>> = OnceLock::new();
         *BOOTED.get_or_init(|| {
@@ -66,10 +87,68 @@ impl Namespaces for ThisHost {
     }
 }
 
+/// Does a process exist that `/proc` does not show, as with its option `hidepid`?
+fn exists_hidden(pid: u32) -> bool {
+    let exists = i32::try_from(pid).is_ok_and(|pid| kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH));
+    exists && look(Path::new(&format!("/proc/{pid}/stat")), StatxFlags::INO).is_err()
+}
+
+/// The network namespaces of all processes that can be seen.
+struct Seen {
+    namespaces: BTreeSet<(u64, u64)>,
+    /// Are these all processes of the system?
+    is_whole: bool,
+}
+
+impl Seen {
+    fn of_processes() -> Self {
+        let mut seen = Self {
+            namespaces: BTreeSet::new(),
+            is_whole: ThisHost.pid_namespace() == Some(FIRST_PID_NAMESPACE),
+        };
+        let Ok(entries) = std::fs::read_dir("/proc") else {
+            return Self { is_whole: false, ..seen };
+        };
+        for entry in entries {
+            let Ok(entry) = entry else {
+                seen.is_whole = false;
+                continue;
+            };
+            if entry.file_name().to_str().is_none_or(|name| name.parse::<u32>().is_err()) {
+                continue;
+            }
+            match look(&entry.path().join("ns/net"), StatxFlags::INO) {
+                Ok(found) => {
+                    let id = id(&found);
+                    seen.namespaces.insert((id.device, id.inode));
+                }
+                // It ended meanwhile, or is a zombie, which has no namespace.
+                Err(error) if error.kind() == io::ErrorKind::NotFound || is_gone(&error) => {}
+                Err(_) => seen.is_whole = false,
+            }
+        }
+        seen
+    }
+}
+
+/// A path without symbolic links in its last part, since a link may go while the namespace stays. The links of `/proc` are
+/// the kernel's and lead nowhere by their text.
+fn without_link(path: PathBuf) -> PathBuf {
+    let mut path = path;
+    for _ in 0..LINKS_MAX {
+        if path.starts_with("/proc") {
+            break;
+        }
+        let Ok(target) = std::fs::read_link(&path) else { break };
+        path = path.parent().unwrap_or(Path::new("/")).join(target);
+    }
+    path
+}
+
 /// The identity of a network namespace whose path a runtime names.
 #[must_use]
 pub fn netns(path: &str) -> Netns {
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path));
+    let absolute = without_link(std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path)));
     let Some(id) = file_id(&absolute) else {
         return Netns { path: absolute.display().to_string(), ..Netns::default() };
     };

@@ -13,9 +13,10 @@
 //! | the boot of the attachment is over | dead |
 //!
 //! The last row also overrides *unknown* of the path: directories do not survive a reboot. A boot is over on a store of
-//! one kernel if its ID differs from the present one. The exception is another node, in another network namespace, whose
-//! boot began with the present one: a container manager mounted a boot ID of its own over the kernel's, and the path
-//! decides. On a store that several kernels share, a boot of this node's name is over
+//! one kernel if its ID and its beginning differ from the present ones. An equal beginning under another ID says that a
+//! container manager mounted a boot ID of its own over the kernel's. Then the path decides, and where it cannot be seen,
+//! the absence of any process in the namespace, if all processes of the system can be seen. A process in the noted
+//! namespace always shows that it is alive. On a store that several kernels share, a boot of this node's name is over
 //! only if the address was assigned before the present boot began. Later means that a second machine uses the name.
 //!
 //! Pure: [`Namespaces`] looks at the system.
@@ -48,8 +49,22 @@ pub trait Namespaces {
     /// The inode of the PID namespace whose numbers `/proc` shows; `None`: not known.
     fn pid_namespace(&self) -> Option<u64>;
 
+    /// Is a process in the network namespace with this identity?
+    fn inhabited(&self, id: FileId) -> Inhabited;
+
     /// The beginning of the present boot, by the kernel's own account. It is asked only if boot IDs differ.
     fn booted(&self) -> Option<Timestamp>;
+}
+
+/// The processes of a network namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inhabited {
+    /// A process is in it.
+    Yes,
+    /// No process of the whole system is.
+    No,
+    /// None was seen, and not all processes can be seen.
+    NotSeen,
 }
 
 /// The answer of a look.
@@ -91,6 +106,10 @@ impl Namespaces for Blind {
 
     fn pid_namespace(&self) -> Option<u64> {
         None
+    }
+
+    fn inhabited(&self, _: FileId) -> Inhabited {
+        Inhabited::NotSeen
     }
 
     fn booted(&self) -> Option<Timestamp> {
@@ -194,12 +213,17 @@ impl Judge<'_> {
         let is_by_name =
             !self.host.is_nameless && noted.node.is_none_or(|node| node == self.host.name.as_str());
         if is_by_name || self.host.is_nameless && self.is_this_very_boot(noted) {
-            return if boot == Boot::SecondMachine { Whose::SecondMachine } else { Whose::Ours };
+            let is_second = boot == Boot::SecondMachine && noted.node.is_some();
+            return if is_second { Whose::SecondMachine } else { Whose::Ours };
         }
         if self.is_this_very_boot(noted) {
             return Whose::Renamed;
         }
-        if self.one_kernel && boot == Boot::Over { Whose::EarlierBoot } else { Whose::OtherHost }
+        if self.one_kernel && matches!(boot, Boot::Over | Boot::Covered) {
+            Whose::EarlierBoot
+        } else {
+            Whose::OtherHost
+        }
     }
 
     /// Whose an address is, by its attribute.
@@ -275,10 +299,26 @@ impl Judge<'_> {
             let (then, now) = (noted.boot.unwrap_or_default(), self.host.boot.as_deref().unwrap_or_default());
             Life::Dead(format!("its host has booted since (boot id {then} then, {now} now)"))
         };
-        match self.place(noted) {
+        let place = match self.place(noted) {
+            Place::Alive(why) => return Life::Alive(why),
+            place => place,
+        };
+        if boot == Boot::Over {
+            return over();
+        }
+        // Its path may be hidden, replaced or gone while its processes live.
+        let inhabited = noted.netns_id.map_or(Inhabited::NotSeen, |id| self.namespaces.inhabited(id));
+        if inhabited == Inhabited::Yes && self.sees_its_paths(boot, noted) {
+            return Life::Alive("a process is in its network namespace".to_owned());
+        }
+        match place {
             Place::Alive(why) => Life::Alive(why),
-            _ if boot == Boot::Over => over(),
             Place::Dead(why) if self.sees_its_paths(boot, noted) => Life::Dead(why),
+            Place::Unseen(_)
+                if boot == Boot::Covered && inhabited == Inhabited::No && self.is_by_own(noted) =>
+            {
+                over()
+            }
             Place::Dead(why) | Place::Unseen(why) => Life::Unknown(why),
             Place::NotNoted if boot == Boot::Covered => over(),
             Place::NotNoted => Life::Unknown("nothing noted proves it dead".to_owned()),
@@ -288,6 +328,12 @@ impl Judge<'_> {
     /// Do the noted device and inode numbers mean the same on this kernel as on that of the ADD?
     fn sees_its_paths(&self, boot: Boot, noted: &Noted<'_>) -> bool {
         self.one_kernel || boot == Boot::Present && noted.boot.is_some() && self.host.boot.is_some()
+    }
+
+    /// Was it assigned under this host's name or in its network namespace?
+    fn is_by_own(&self, noted: &Noted<'_>) -> bool {
+        noted.node == Some(self.host.name.as_str())
+            || noted.host_netns.is_some() && noted.host_netns == self.host.netns
     }
 
     fn is_this_very_boot(&self, noted: &Noted<'_>) -> bool {
@@ -308,10 +354,7 @@ impl Judge<'_> {
             let same = began.is_some_and(|(then, now)| {
                 now.since(then) < SAME_BEGINNING && then.since(now) < SAME_BEGINNING
             });
-            let is_elsewhere = noted.node.is_some_and(|node| node != self.host.name.as_str())
-                && noted.host_netns.is_some()
-                && noted.host_netns != self.host.netns;
-            return if same && is_elsewhere { Boot::Covered } else { Boot::Over };
+            return if same { Boot::Covered } else { Boot::Over };
         }
         // Several kernels: only an address of before this boot can be of an earlier one of this machine.
         let made = noted.made.into_iter().chain(noted.booted).max();
@@ -330,7 +373,10 @@ impl Judge<'_> {
             Probe::Found(file) if noted.netns_id.is_none_or(|id| id == file.id) => {
                 return Place::Alive(format!("its network namespace {shown} exists"));
             }
-            Probe::Found(file) if !file.is_namespace => {
+            // All namespaces have one device. The ADD saw an ordinary file if it noted another.
+            Probe::Found(file)
+                if !file.is_namespace || noted.netns_id.is_some_and(|id| id.device != file.id.device) =>
+            {
                 return Place::Unseen(format!("{shown} is no network namespace here"));
             }
             Probe::Found(_) => Some(()),
@@ -383,10 +429,17 @@ pub(super) fn is_plausible(time: Timestamp) -> bool {
     time.as_nanos() / 1_000_000_000 >= CLOCK_UNSET_BEFORE
 }
 
-/// The process of a path of the form `/proc/PID/…`.
+/// The process of a path of the form `/proc/PID/ns/net` or `/proc/PID/task/TID/ns/net`. Other paths below a process, such as
+/// an open file of it, may lead to namespaces that outlive it.
 #[must_use]
 pub fn process_of(path: &Path) -> Option<u32> {
-    path.strip_prefix("/proc").ok()?.components().next()?.as_os_str().to_str()?.parse().ok()
+    let words: Vec<&str> =
+        path.strip_prefix("/proc").ok()?.iter().map(|word| word.to_str()).collect::<Option<_>>()?;
+    match words[..] {
+        [pid, "ns", "net"] => pid.parse().ok(),
+        [pid, "task", tid, "ns", "net"] if tid.bytes().all(|byte| byte.is_ascii_digit()) => pid.parse().ok(),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

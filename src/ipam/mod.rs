@@ -69,7 +69,7 @@ pub use configure::{Configuration, ConfigureError};
 pub use error::{Error, Holder, Limit, PoolReport};
 pub use facts::Facts;
 pub use import::{Claim, HostLocalLease, HostLocalRecords, ImportSource, Look, Scan};
-pub use liveness::{Blind, Judge, Life, NamespaceFile, Namespaces, Probe, Whose, process_of};
+pub use liveness::{Blind, Inhabited, Judge, Life, NamespaceFile, Namespaces, Probe, Whose, process_of};
 pub use lookup::{AddressReport, Loan, Loans, Standing};
 pub use machine::{MachineFate, MachineIdentity, MachineReport, PromoteError, machine_handle};
 pub use migrate::{LeaseFate, Migrate};

@@ -219,8 +219,18 @@ fn padded(note: &str) -> Vec<u8> {
     bytes
 }
 
-/// Refuses a file system on which a lock may not exclude other machines.
-pub(super) fn refuse_network(dir: &Dir, path: &Path) -> Result<(), Error> {
+/// The kernels that may use a file system at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kernels {
+    /// This one alone.
+    One,
+    /// Perhaps others too.
+    Many,
+}
+
+/// Refuses a file system on which a lock may not exclude other machines. Cluster file systems, those in user space, and
+/// those of a virtual machine's host keep locks, or are local; but other kernels may use them.
+pub(super) fn refuse_network(dir: &Dir, path: &Path) -> Result<Kernels, Error> {
     let stat =
         nix::sys::statfs::fstatfs(dir.file()).map_err(|errno| io_error(Verb::Inspect, path, errno.into()))?;
     // The width and sign of the number differ between platforms; the numbers themselves have 32 bits.
@@ -232,7 +242,11 @@ pub(super) fn refuse_network(dir: &Dir, path: &Path) -> Result<(), Error> {
         0xfe53_4d42 => "SMB2",
         0x00c3_6400 => "Ceph",
         0x5346_414f | 0x6b41_4653 => "AFS",
-        _ => return Ok(()),
+        // FUSE and virtiofs, 9P, GFS2, OCFS2, Lustre, GPFS. Source: statfs(2), and the programs' own headers.
+        0x6573_5546 | 0x0102_1997 | 0x0116_1970 | 0x7461_636f | 0x0bd0_0bd0 | 0x4750_4653 => {
+            return Ok(Kernels::Many);
+        }
+        _ => return Ok(Kernels::One),
     };
     Err(Error::NetworkFileSystem { path: path.to_owned(), file_system })
 }

@@ -73,8 +73,8 @@ use std::time::Duration;
 use dir::Dir;
 use handles::{HandleMap, Held};
 use journal::Journal;
-use lock::Locks;
 pub use lock::lock_within;
+use lock::{Kernels, Locks};
 use room::RoomSeen;
 
 use super::{Answer, Batch, Commit, Datastore, Error, Isolation, Key, Revision, Settings, Want};
@@ -141,6 +141,15 @@ pub struct FileStore {
     /// What lists passed over; `None`: they pass over nothing.
     passed_over: Option<Vec<Error>>,
     seen: Seen,
+    kernels: Kernels,
+}
+
+/// Is a store used by this kernel alone? Where there is none yet, it will be.
+#[must_use]
+pub fn is_one_kernel(options: &Options) -> bool {
+    let is_local = |dir: &Dir| matches!(lock::refuse_network(dir, &options.path), Ok(Kernels::One));
+    !options.allow_network_file_system
+        && Dir::open_store(&options.path).ok().flatten().is_none_or(|dir| is_local(&dir))
 }
 
 /// What a session has read and may rely on while it holds the lock.
@@ -186,9 +195,11 @@ impl FileStore {
                 }
             }
         };
-        if !options.allow_network_file_system {
-            lock::refuse_network(&dir, &options.path)?;
-        }
+        let kernels = if options.allow_network_file_system {
+            Kernels::Many
+        } else {
+            lock::refuse_network(&dir, &options.path)?
+        };
         let mut locks = Locks::lock_directory(&dir, access, options.lock_timeout, &options.operation)?;
         // Where there is no store, none may be left behind either, not even an empty `lock`.
         if !may_create && !dir.exists(layout::JOURNAL)? {
@@ -215,6 +226,7 @@ impl FileStore {
             state_is_stale: false,
             passed_over: None,
             seen: Seen::default(),
+            kernels,
         }))
     }
 
@@ -298,6 +310,6 @@ impl Datastore for FileStore {
 
     /// A store for which a network file system is allowed counts as shared, whatever it lies on.
     fn is_one_kernel(&self) -> bool {
-        !self.options.allow_network_file_system
+        self.kernels == Kernels::One
     }
 }

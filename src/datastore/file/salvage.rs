@@ -14,7 +14,7 @@ use super::header::{BadHeader, Header};
 use super::inspect::owner_names;
 use super::journal::Journal;
 use super::layout::{INDEX, JOURNAL, ROOM, STATE, fnv1a};
-use super::lock::{self, Locks};
+use super::lock::{self, Kernels, Locks};
 use super::open_file::OpenFile;
 use super::origin::{Origin, origin};
 use super::overlay::{Latest, Overlay};
@@ -67,6 +67,7 @@ impl FileStore {
         let Origin { layout, first_seq, generation } = origin;
         let header = Header { layout, first_seq, generation, ..Header::new() };
         let mut store = Self {
+            kernels: Kernels::Many,
             options: options.clone(),
             access: Access::Change,
             dir: patient.dir,

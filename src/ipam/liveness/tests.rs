@@ -23,6 +23,8 @@ struct System {
     directories: BTreeMap<PathBuf, Probe<FileId>>,
     processes: BTreeMap<u32, Probe<ProcessId>>,
     pids: Option<u64>,
+    /// Namespaces with processes; `None`: not all processes can be seen.
+    inhabited: Option<Vec<u64>>,
 }
 
 impl Namespaces for System {
@@ -40,6 +42,14 @@ impl Namespaces for System {
 
     fn pid_namespace(&self) -> Option<u64> {
         self.pids
+    }
+
+    fn inhabited(&self, id: FileId) -> Inhabited {
+        match &self.inhabited {
+            Some(seen) if seen.contains(&id.inode) => Inhabited::Yes,
+            Some(_) => Inhabited::No,
+            None => Inhabited::NotSeen,
+        }
     }
 
     fn booted(&self) -> Option<Timestamp> {
@@ -198,9 +208,42 @@ fn covered_boot_id_does_not_end_a_boot() {
     assert_eq!(verdict(true, &System::with_directory(), &covered), Dead);
     let system = System::with_directory().file("/run/netns/x", ID, true);
     assert_eq!(verdict(true, &system, &covered), Alive);
-    // In this network namespace, or under this name, it was this host.
+    // In this network namespace, or under this name, it was this host, if no process is left of it.
+    let sees = |inhabited| System { inhabited, ..System::default() };
     for own in [("host-netns", OTHER_ID.to_string()), ("node", "n1".to_owned())] {
-        assert_eq!(verdict(true, &System::default(), &with(covered.clone(), &[(own.0, &own.1)])), Dead);
+        let own = with(covered.clone(), &[(own.0, &own.1)]);
+        assert_eq!(verdict(true, &sees(Some(vec![])), &own), Dead);
+        assert_eq!(verdict(true, &sees(Some(vec![ID.inode])), &own), Alive);
+        assert_eq!(verdict(true, &sees(None), &own), Unknown);
+    }
+    assert_eq!(verdict(true, &sees(Some(vec![])), &covered), Unknown);
+}
+
+#[test]
+fn process_in_the_namespace_is_life() {
+    let mut system = System::with_directory();
+    both(&system, &notes(), &Dead);
+    system.inhabited = Some(vec![ID.inode]);
+    both(&system, &notes(), &Alive);
+    system.files.insert("/run/netns/x".into(), Probe::Unknown("EACCES".into()));
+    both(&system, &notes(), &Alive);
+}
+
+#[test]
+fn ordinary_file_seen_by_the_add_proves_no_death() {
+    let noted = with(notes(), &[("netns-id", "7:12")]);
+    both(&System::with_directory().file("/run/netns/x", OTHER_ID, true), &noted, &Unknown);
+    both(&System::with_directory(), &noted, &Dead);
+}
+
+#[test]
+fn only_namespaces_of_a_process_die_with_it() {
+    let process = |path: &str| process_of(Path::new(path));
+    assert_eq!(process("/proc/9/ns/net"), Some(9));
+    assert_eq!(process("/proc/9/task/10/ns/net"), Some(9));
+    for path in ["/proc/9/fd/5", "/proc/9/root/run/netns/x", "/proc/self/ns/net", "/proc/9", "/run/9/ns/net"]
+    {
+        assert_eq!(process(path), None, "{path}");
     }
 }
 
@@ -217,6 +260,7 @@ fn second_machine_of_a_name_is_never_judged() {
     let second = with(notes(), &[("boot", "theirs"), ("booted", "1779800000")]);
     assert_eq!(whose(false, &second), Whose::SecondMachine);
     assert_eq!(whose(true, &second), Whose::Ours);
+    assert_eq!(whose(false, &with(second.clone(), &[("node", "")])), Whose::Ours, "no node is noted");
     // Paths and inode numbers repeat from one machine to the next.
     for system in [System::with_directory(), System::with_directory().file("/run/netns/x", ID, true)] {
         assert_eq!(verdict(false, &system, &second), Unknown);

@@ -23,6 +23,7 @@ for place in /run /opt /etc/cni /var/lib/cni; do mount -t tmpfs none "$place"; d
 mkdir -p /run/netns /run/lock /opt/cni/bin /etc/cni/net.d
 ln -s "$1/bin/host-affine" /opt/cni/bin/host-affine
 mount --bind "$1/boot" /proc/sys/kernel/random/boot_id
+mount --bind "$1/stat" /proc/stat
 ip link set lo up
 echo 0 > /proc/sys/net/ipv6/conf/all/accept_dad
 echo up
@@ -55,6 +56,7 @@ impl Machine {
         fs::create_dir(lab.path().join("bin")).expect("a directory");
         fs::copy(plugin(), lab.path().join("bin/host-affine")).expect("a copy");
         fs::write(lab.path().join("boot"), boot_id(1)).expect("a file");
+        fs::write(lab.path().join("stat"), stat_of(1)).expect("a file");
         let mut command = Command::new("unshare");
         command.args(["-m", "-n", "-p", "--fork", "--kill-child", "--mount-proc", "sh", "-c", SETUP, "init"]);
         command.arg(lab.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -127,6 +129,7 @@ impl Machine {
             for link in $(ip -o link show type bridge | cut -d: -f2); do ip link delete $link; done";
         self.run(&["sh", "-c", script, &self.path("")]).well();
         fs::write(self.lab.path().join("boot"), boot_id(self.boots)).expect("a file");
+        fs::write(self.lab.path().join("stat"), stat_of(self.boots)).expect("a file");
     }
 
     /// What the store holds.
@@ -155,6 +158,16 @@ impl Drop for Machine {
 
 fn boot_id(number: u32) -> String {
     format!("00000000-0000-4000-8000-{number:012}\n")
+}
+
+/// The kernel's own `/proc/stat`, in which each boot begins a minute after the one before.
+fn stat_of(boot: u32) -> String {
+    let stat = fs::read_to_string("/proc/stat").expect("the kernel's own");
+    let later = |line: &str| match line.strip_prefix("btime ").and_then(|began| began.parse::<u64>().ok()) {
+        Some(began) => format!("btime {}\n", began + 60 * u64::from(boot - 1)),
+        None => format!("{line}\n"),
+    };
+    stat.lines().map(later).collect()
 }
 
 /// What came of a command.
