@@ -185,6 +185,9 @@ fn process_that_is_gone_is_death_in_its_pid_namespace() {
     both(&system(Some(PIDS), lives.clone()), &of_process(START), &Unknown);
     both(&system(Some(PIDS), lives).file("/proc/9/ns/net", ID, true), &of_process(START), &Alive);
     both(&system(Some(PIDS + 1), Probe::Absent), &of_process(START), &Unknown);
+    // Another process has the number, and its namespace the inode.
+    let other = Probe::Found(ProcessId { start: 4712, ..START });
+    both(&system(Some(PIDS), other).file("/proc/9/ns/net", ID, true), &of_process(START), &Dead);
     both(&system(None, Probe::Absent), &of_process(START), &Unknown);
     let unnoted = with(of_process(START), &[("netns-process", "")]);
     both(&system(Some(PIDS), Probe::Absent), &unnoted, &Unknown);
