@@ -90,6 +90,8 @@ struct Context<'a> {
     /// Whether a person reads the answer at once.
     out_is_terminal: bool,
     err_is_terminal: bool,
+    /// Standard output, for answers that are printed part by part. All others are returned.
+    out: &'a mut dyn Write,
     err: &'a mut dyn Write,
 }
 
@@ -216,7 +218,7 @@ fn run(
             return COULD_NOT;
         }
     };
-    let answer = match serve(&args, world, stdin, err) {
+    let answer = match serve(&args, world, stdin, out, err) {
         Ok(answer) => answer,
         Err(error) => {
             let _ = write_all(err, &error.report());
@@ -243,7 +245,13 @@ fn write_all(to: &mut dyn Write, text: &str) -> std::io::Result<()> {
     }
 }
 
-fn serve(args: &Args, world: &World<'_>, stdin: &mut dyn Read, err: &mut dyn Write) -> Result<Answer, Error> {
+fn serve(
+    args: &Args,
+    world: &World<'_>,
+    stdin: &mut dyn Read,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> Result<Answer, Error> {
     let is_check = matches!(&args.verb, Verb::Ipam(ipam) if matches!(ipam.verb, IpamVerb::Check(_)));
     let is_map = matches!(&args.verb, Verb::Ipam(ipam) if matches!(ipam.verb, IpamVerb::Map(_)));
     let (format, file) = match args.global.format() {
@@ -263,6 +271,7 @@ fn serve(args: &Args, world: &World<'_>, stdin: &mut dyn Read, err: &mut dyn Wri
         is_terminal: world.is_terminal,
         out_is_terminal: world.out_is_terminal,
         err_is_terminal: world.err_is_terminal,
+        out,
         err,
     };
     let context = &mut context;

@@ -96,6 +96,11 @@ impl Table {
         self.rows.push(cells.into_iter().map(|cell| printable(&cell)).collect());
     }
 
+    /// Adds the rows of another table with the same columns.
+    pub(super) fn append(&mut self, other: Self) {
+        self.rows.extend(other.rows);
+    }
+
     /// `kubectl`'s look: padded columns.
     pub(super) fn columns(&self) -> String {
         let widths = self.widths();

@@ -1,5 +1,6 @@
 //! From text to values that know their places.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -12,6 +13,12 @@ use super::node::{At, Content, Member, Node};
 
 /// How many nodes of YAML are taken: all blocks of a large store have 8 million.
 const YAML_NODES_MAX: usize = 64_000_000;
+
+/// Levels of nesting of JSON that are read: as many as serde_json reads of a value by itself.
+const JSON_DEPTH_MAX: usize = 128;
+
+/// Levels of nesting of YAML that are read. Each takes much more of the stack than one of JSON.
+const YAML_DEPTH_MAX: usize = 48;
 
 type Fault = (At, String);
 
@@ -30,9 +37,10 @@ pub(super) fn documents(text: &str, is_json: bool) -> Result<Vec<Node>, Fault> {
 
 fn json(text: &str) -> Result<Vec<Node>, Fault> {
     let mut nodes = Vec::new();
+    let mut cursor = Cursor::new(text);
     for document in serde_json::Deserializer::from_str(text).into_iter::<&RawValue>() {
         let raw = document.map_err(|error| json_fault(&error))?;
-        nodes.push(json_node(text, raw)?);
+        nodes.push(json_node(&mut cursor, raw, 1)?);
     }
     Ok(nodes)
 }
@@ -45,39 +53,65 @@ fn json_fault(error: &serde_json::Error) -> Fault {
     (at, format!("is not valid JSON: {reason}"))
 }
 
-fn json_node(text: &str, raw: &RawValue) -> Result<Node, Fault> {
-    let at = place(text, raw.get());
+/// Reads a value at a depth. Each level is parsed again, so that parts know their places; the depth is bounded.
+fn json_node(cursor: &mut Cursor<'_>, raw: &RawValue, depth: usize) -> Result<Node, Fault> {
+    let at = cursor.advance_to(raw.get());
     let fault = |error: serde_json::Error| (at, format!("is not valid JSON: {error}"));
-    let content = match raw.get().as_bytes().first() {
+    let first = raw.get().as_bytes().first();
+    if depth > JSON_DEPTH_MAX && matches!(first, Some(b'{' | b'[')) {
+        return Err((at, format!("nests deeper than {JSON_DEPTH_MAX} levels")));
+    }
+    let content = match first {
         Some(b'{') => {
             let mut members: Vec<Member> = Vec::new();
+            let mut keys = HashSet::new();
             let entries: Entries<'_> = serde_json::from_str(raw.get()).map_err(fault)?;
             for (raw_key, value) in entries.0 {
                 let key: String = serde_json::from_str(raw_key.get()).map_err(fault)?;
-                let at = place(text, raw_key.get());
-                if members.iter().any(|member| member.key == key) {
+                let at = cursor.advance_to(raw_key.get());
+                if !keys.insert(key.clone()) {
                     return Err((at, format!("`{}` is given twice", key.escape_debug())));
                 }
-                members.push(Member { at, key, value: json_node(text, value)? });
+                members.push(Member { at, key, value: json_node(cursor, value, depth + 1)? });
             }
             Content::Map(members)
         }
         Some(b'[') => {
             let entries: Vec<&RawValue> = serde_json::from_str(raw.get()).map_err(fault)?;
-            Content::List(entries.into_iter().map(|entry| json_node(text, entry)).collect::<Result<_, _>>()?)
+            let entries = entries.into_iter().map(|entry| json_node(cursor, entry, depth + 1));
+            Content::List(entries.collect::<Result<_, _>>()?)
         }
         _ => serde_json::from_str::<Scalar>(raw.get()).map_err(fault)?.0,
     };
     Ok(Node { at, content })
 }
 
-/// Where a part of a text starts.
-fn place(text: &str, part: &str) -> At {
-    let offset = part.as_ptr().addr().saturating_sub(text.as_ptr().addr());
-    let before = text.get(..offset).unwrap_or_default();
-    let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX).saturating_add(1);
-    let line = before.rsplit('\n').next().unwrap_or_default();
-    At { line: count(before.matches('\n').count()), column: count(line.chars().count()) }
+/// Line and column of parts of a text that are asked for in their order: each character is counted once.
+struct Cursor<'a> {
+    text: &'a str,
+    offset: usize,
+    at: At,
+}
+
+impl<'a> Cursor<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { text, offset: 0, at: At::START }
+    }
+
+    /// The place where a later part of the text starts.
+    fn advance_to(&mut self, part: &str) -> At {
+        let offset = part.as_ptr().addr().saturating_sub(self.text.as_ptr().addr());
+        let passed = self.text.get(self.offset..offset).unwrap_or_default();
+        for character in passed.chars() {
+            if character == '\n' {
+                self.at = At { line: self.at.line.saturating_add(1), column: 1 };
+            } else {
+                self.at.column = self.at.column.saturating_add(1);
+            }
+        }
+        self.offset = self.offset.max(offset);
+        self.at
+    }
 }
 
 /// The members of a JSON object as they were written, with repetitions.
@@ -109,6 +143,7 @@ fn yaml(text: &str) -> Result<Vec<Node>, Fault> {
     refuse_tags(text)?;
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
+            max_depth: YAML_DEPTH_MAX,
             max_nodes: YAML_NODES_MAX,
             max_events: YAML_NODES_MAX.saturating_mul(4),
             max_documents: YAML_NODES_MAX,
@@ -136,7 +171,7 @@ fn refuse_tags(text: &str) -> Result<(), Fault> {
             let tag = tag.original();
             let end = offset(text, span.start.line(), span.start.col());
             let start = text.get(..end).and_then(|before| before.rfind(&tag)).unwrap_or(end);
-            let at = place(text, text.get(start..).unwrap_or_default());
+            let at = Cursor::new(text).advance_to(text.get(start..).unwrap_or_default());
             return Err((at, format!("`{tag}` is a YAML tag, and no text; write it in quotes: \"{tag}\"")));
         }
     }
@@ -237,9 +272,10 @@ impl<'de> Visitor<'de> for AnyContent {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Content, A::Error> {
         let mut members: Vec<Member> = Vec::new();
+        let mut keys = HashSet::new();
         while let Some(key) = map.next_key::<Spanned<String>>()? {
             let value = map.next_value()?;
-            if members.iter().any(|member| member.key == key.value) {
+            if !keys.insert(key.value.clone()) {
                 return Err(A::Error::custom(format!("`{}` is given twice", key.value.escape_debug())));
             }
             members.push(Member { at: at(key.referenced), key: key.value, value });

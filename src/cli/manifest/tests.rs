@@ -422,3 +422,34 @@ fn what_is_printed_as_yaml_reads_back_the_same() {
     let read: Vec<Value> = documents.iter().map(Node::value).collect();
     assert_eq!(read, [value], "{text}");
 }
+
+#[test]
+fn json_is_read_in_time_linear_in_its_length() {
+    // Work that grows with the square of these lengths would not end.
+    let list = format!("[{}1]", "1,".repeat(1_000_000));
+    assert_eq!(value(&list).expect("a list").as_array().map(Vec::len), Some(1_000_001));
+    let members: Vec<_> = (0..300_000).map(|n| format!(r#""{n}":{n}"#)).collect();
+    let text = format!("{{{}}}", members.join(","));
+    assert_eq!(value(&text).expect("an object").as_object().map(serde_json::Map::len), Some(300_000));
+    let twice = format!("{{\n {}, \"299999\":1}}", members.join(",\n "));
+    let found = read("f.json", &twice).expect_err("refused");
+    assert_eq!(found, [r"f.json:300001:19: `299999` is given twice"]);
+}
+
+#[test]
+fn deep_and_doubling_documents_are_refused() {
+    let deep = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+    value(&deep(60)).expect("read");
+    for depth in [129, 10_000, 1_000_000] {
+        let found = read("f.json", &deep(depth)).expect_err("refused");
+        assert!(found[0].starts_with("f.json:1:129: nests deeper than 128 levels"), "{found:?}");
+        let found = read("f.yaml", &format!("a: {}", deep(depth))).expect_err("refused");
+        assert!(found[0].contains("is not valid YAML"), "{found:?}");
+    }
+    let mut doubling = "a0: &a0 [1, 1]\n".to_owned();
+    for n in 1..=40 {
+        doubling += &format!("a{n}: &a{n} [*a{0}, *a{0}]\n", n - 1);
+    }
+    let found = read("f.yaml", &doubling).expect_err("refused");
+    assert!(found[0].contains("is not valid YAML"), "{found:?}");
+}

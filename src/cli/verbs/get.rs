@@ -1,6 +1,8 @@
 //! `get`: resources as they are now, with the journal laid over.
 
-use serde_json::{Value, json};
+mod list;
+
+use serde_json::Value;
 
 use super::super::args::Get;
 use super::super::error::Error;
@@ -14,6 +16,7 @@ use crate::datastore::{
     self, Answer as Read, Datastore as _, Entry, Inspect as _, Key, Object, Visit, Want, run_in_place,
 };
 use crate::net::{Cidr, Family};
+use list::List;
 
 /// What was asked for: a kind, and which resources of it; without names, all.
 pub(in crate::cli) struct Selection {
@@ -34,44 +37,95 @@ impl Selection {
 }
 
 /// Serves it.
-pub(in crate::cli) fn run(context: &Context<'_>, args: &Get) -> Result<Answer, Error> {
+pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Get) -> Result<Answer, Error> {
     let selection = Selection::parse(&args.kind, &args.names)?;
     let filter = Filter::parse(selection.kind, args.selector.as_deref(), args.field_selector.as_deref())?;
     let (mut ipam, note) = context.open_to_read()?;
     ipam.store_mut().pass_over_damage();
-    let (mut found, mut damaged) = match selection.kind {
-        Kind::Milo(kind) => milo::read(&mut ipam, kind, &selection.names, &milo::View::of(context, args)?)?,
-        _ => read(ipam.store_mut(), &selection)?,
-    };
-    damaged.extend(ipam.store_mut().passed_over().iter().map(ToString::to_string));
-    found.retain(|resource| filter.matches(resource));
-    let mut answer = answer_about(&selection, &found, note);
-    if found.is_empty() && !filter.is_empty() && answer.outcome == Outcome::No {
-        answer.notes = vec![format!("note: no {} match", selection.kind.word())];
-    }
-    answer.notes.extend(damaged.iter().map(|damage| format!("warning: {damage}")));
     let is_wide = context.format == Format::Wide;
     let look = Look { is_wide, with_project: args.all_projects, now: context.clock.now() };
-    answer.data = print(context.format, look, &selection, found);
-    Ok(answer)
+    let (answer, mut damaged) = match selection.kind {
+        Kind::Milo(kind) => {
+            let view = milo::View::of(context, args)?;
+            let (found, damaged) = milo::read(&mut ipam, kind, &selection.names, &view)?;
+            (print_all(context, look, &selection, &filter, found, note)?, damaged)
+        }
+        kind if selection.names.is_empty() => {
+            let mut list = List::new(kind, context.format, look, &mut *context.out);
+            let mut take = |resource: Value| {
+                if filter.matches(&resource) {
+                    list.push(resource);
+                }
+            };
+            let damaged = each(ipam.store_mut(), &selection, &mut take)?;
+            let is_empty = list.finish()? == 0;
+            (answer_to(&selection, &[], is_empty, &filter, note), damaged)
+        }
+        _ => {
+            let (found, damaged) = read(ipam.store_mut(), &selection)?;
+            (print_all(context, look, &selection, &filter, found, note)?, damaged)
+        }
+    };
+    damaged.extend(ipam.store_mut().passed_over().iter().map(ToString::to_string));
+    let warnings = damaged.iter().map(|damage| format!("warning: {damage}"));
+    Ok(warnings.fold(answer, Answer::note))
 }
 
 /// What is said about what was asked for and not found.
 pub(in crate::cli) fn answer_about(selection: &Selection, found: &[Value], note: Option<String>) -> Answer {
     let is_missing = |name: &&String| !found.iter().any(|one| is_named(one, name));
     let missing: Vec<String> = selection.names.iter().filter(is_missing).cloned().collect();
+    answer_to(selection, &missing, found.is_empty(), &Filter::default(), note)
+}
+
+/// The notes and the outcome, without the data.
+fn answer_to(
+    selection: &Selection,
+    missing: &[String],
+    is_empty: bool,
+    filter: &Filter,
+    note: Option<String>,
+) -> Answer {
     let mut answer = Answer::default();
     if let Some(note) = note {
         answer = Answer { outcome: Outcome::No, ..answer.note(note) };
     } else if !missing.is_empty() {
-        let report = Error::Missing { kind: selection.kind, names: missing }.report();
+        let report = Error::Missing { kind: selection.kind, names: missing.to_vec() }.report();
         answer.notes.extend(report.lines().map(str::to_owned));
         answer.outcome = Outcome::No;
-    } else if found.is_empty() {
-        answer.notes.push(format!("note: there are no {}", selection.kind.word()));
+    } else if is_empty {
+        let word = selection.kind.word();
+        let note =
+            if filter.is_empty() { format!("there are no {word}") } else { format!("no {word} match") };
+        answer.notes.push(format!("note: {note}"));
         answer.outcome = Outcome::No;
     }
     answer
+}
+
+/// Prints resources that are in memory already.
+fn print_all(
+    context: &mut Context<'_>,
+    look: Look,
+    selection: &Selection,
+    filter: &Filter,
+    mut found: Vec<Value>,
+    note: Option<String>,
+) -> Result<Answer, Error> {
+    found.retain(|resource| filter.matches(resource));
+    let mut answer = answer_about(selection, &found, note);
+    if found.is_empty() && !filter.is_empty() && answer.outcome == Outcome::No {
+        answer.notes = vec![format!("note: no {} match", selection.kind.word())];
+    }
+    if selection.names.len() == 1 && matches!(context.format, Format::Json | Format::Yaml) {
+        let to_text = if context.format == Format::Json { render::json } else { render::yaml };
+        answer.data = found.pop().map(|one| to_text(&one)).unwrap_or_default();
+        return Ok(answer);
+    }
+    let mut list = List::new(selection.kind, context.format, look, &mut *context.out);
+    found.into_iter().for_each(|resource| list.push(resource));
+    list.finish()?;
+    Ok(answer)
 }
 
 /// The resources that were asked for and exist, in the order of their keys, and what could not be read of a long list.
@@ -80,8 +134,19 @@ pub(in crate::cli) fn read(
     store: &mut Store,
     selection: &Selection,
 ) -> Result<(Vec<Value>, Vec<String>), datastore::Error> {
+    let mut found = Vec::new();
+    let damaged = each(store, selection, &mut |resource| found.push(resource))?;
+    Ok((found, damaged))
+}
+
+/// Visits the same resources one at a time. Blocks are read one at a time as well.
+fn each(
+    store: &mut Store,
+    selection: &Selection,
+    take: &mut dyn FnMut(Value),
+) -> Result<Vec<String>, datastore::Error> {
     let (entries, damaged) = match selection.kind {
-        Kind::IpamBlock if selection.names.is_empty() => every_block(store)?,
+        Kind::IpamBlock if selection.names.is_empty() => return each_block(store, take),
         Kind::BlockAffinity => {
             let found = run_in_place(store.all_affinities())?;
             (found.records, found.damaged.into_iter().map(|(_, error)| error.to_string()).collect())
@@ -93,21 +158,24 @@ pub(in crate::cli) fn read(
         }
     };
     store.unlock();
-    let resources = entries.into_iter().filter_map(kinds::resource);
     let is_meant = |resource: &Value| {
         selection.names.is_empty() || selection.names.iter().any(|name| is_named(resource, name))
     };
-    Ok((resources.filter(is_meant).collect(), damaged))
+    entries.into_iter().filter_map(kinds::resource).filter(is_meant).for_each(take);
+    Ok(damaged)
 }
 
-fn every_block(store: &mut Store) -> Result<(Vec<Entry>, Vec<String>), datastore::Error> {
-    let (mut entries, mut damaged) = (Vec::new(), Vec::new());
+fn each_block(store: &mut Store, take: &mut dyn FnMut(Value)) -> Result<Vec<String>, datastore::Error> {
+    let mut damaged = Vec::new();
     let mut visit = |Visit { cidr, block, .. }: Visit| match block {
-        Ok(block) => entries.push(entry(Key::Block(cidr), datastore::Revision(block.sequence_number), block)),
+        Ok(block) => {
+            let revision = datastore::Revision(block.sequence_number);
+            kinds::resource(entry(Key::Block(cidr), revision, block)).into_iter().for_each(&mut *take);
+        }
         Err(error) => damaged.push(error.to_string()),
     };
     run_in_place(store.each_block(&mut visit))?;
-    Ok((entries, damaged))
+    Ok(damaged)
 }
 
 /// What has to be read. Blocks are many: only those that are named are opened.
@@ -171,31 +239,4 @@ pub(super) fn is_named(resource: &Value, name: &str) -> bool {
     matches!(kind, Some("IPPool" | "IPAMBlock" | "IPAllocation" | "IPClaim"))
         && cidr.is_some()
         && name.parse().ok() == cidr
-}
-
-fn print(format: Format, look: Look, selection: &Selection, found: Vec<Value>) -> String {
-    let kind = selection.kind;
-    match format {
-        Format::Table | Format::Wide if found.is_empty() => String::new(),
-        Format::Table | Format::Wide => kind.table(&found, look).columns(),
-        Format::Name => {
-            let line = |one: &Value| format!("{}\n", kind.full_name(kinds::name(one)));
-            found.iter().map(line).collect()
-        }
-        Format::Json => document(selection, found).map(|one| render::json(&one)).unwrap_or_default(),
-        Format::Yaml => document(selection, found).map(|one| render::yaml(&one)).unwrap_or_default(),
-    }
-}
-
-/// The resource itself where one was named, else a list. `None`: the one that was named does not exist.
-fn document(selection: &Selection, mut found: Vec<Value>) -> Option<Value> {
-    if selection.names.len() == 1 {
-        return found.pop();
-    }
-    Some(json!({
-        "apiVersion": selection.kind.api_version(),
-        "kind": format!("{}List", selection.kind.info().name),
-        "metadata": {},
-        "items": found,
-    }))
 }

@@ -76,3 +76,47 @@ fn a_store_of_any_size_is_counted_exactly_and_agrees_with_itself() {
     // Whoever is not here is nobody's to judge.
     run(&["ipam", "check"]).exits(0);
 }
+
+/// Peak memory of the program in KiB, and the bytes that it printed. `None`: GNU time is not installed.
+fn peak_of(store: &Path, args: &[&str]) -> Option<(u64, Vec<u8>)> {
+    let output = std::process::Command::new("/bin/sh")
+        .args(["-c", "/usr/bin/time -f %M -- \"$@\"; exit $?", "sh", env!("CARGO_BIN_EXE_host-affine")])
+        .arg("--datastore")
+        .arg(format!("file://{}", store.display()))
+        .args(args)
+        .output()
+        .expect("a shell");
+    if !Path::new("/usr/bin/time").exists() {
+        crate::support::cni::skip("GNU time is not installed");
+        return None;
+    }
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{told}");
+    Some((told.lines().last()?.trim().parse().expect("a figure"), output.stdout))
+}
+
+#[test]
+fn get_blocks_needs_little_memory_for_many() {
+    let store = Store::new();
+    let scale = Scale {
+        pool: "10.0.0.0/12".parse().expect("a range"),
+        blocks: 3_000,
+        blocks_per_host: BLOCKS_PER_HOST,
+        addresses: 90_000,
+    };
+    make(&store.path(), &scale);
+    for format in ["table", "wide", "name", "json", "yaml"] {
+        let Some((kib, printed)) = peak_of(&store.path(), &["get", "blocks", "-o", format]) else { return };
+        tell(&format!("get blocks -o {format}: {kib} KiB, {} bytes", printed.len()));
+        assert!(kib <= 50 * 1024, "-o {format}: {kib} KiB");
+        let count = match format {
+            "json" => serde_json::from_slice::<serde_json::Value>(&printed).expect("JSON")["items"]
+                .as_array()
+                .map_or(0, Vec::len),
+            "yaml" => String::from_utf8_lossy(&printed).matches("kind: IPAMBlock\n").count(),
+            "name" => String::from_utf8_lossy(&printed).lines().count(),
+            _ => String::from_utf8_lossy(&printed).lines().count() - 1,
+        };
+        assert_eq!(count, scale.blocks, "-o {format}");
+    }
+}

@@ -2,27 +2,84 @@
 
 use serde_json::Value;
 
+/// Bytes of values that `copy`, `move`, `add` and `remove` may shift in one patch. A resource is much smaller; a chain
+/// of copies that double would otherwise fill the memory.
+const SHIFTED_MAX: usize = 16 << 20;
+
+/// Levels of nesting that a patched resource may have: as many as are read again.
+const DEPTH_MAX: usize = 100;
+
 /// Applies a patch, or says what it does wrong: the rest of a sentence that starts with the patch.
 pub(super) fn apply(target: &mut Value, patch: &Value) -> Result<(), String> {
     let steps = patch.as_array().ok_or("is no list of operations, as a JSON patch is")?;
+    let mut budget = Budget { left: SHIFTED_MAX };
     for (index, step) in steps.iter().enumerate() {
-        operate(target, step).map_err(|problem| format!("fails at operation {index}: {problem}"))?;
+        operate(target, step, &mut budget)
+            .map_err(|problem| format!("fails at operation {index}: {problem}"))?;
     }
     Ok(())
 }
 
-fn operate(target: &mut Value, step: &Value) -> Result<(), String> {
+/// Bytes that the rest of a patch may still shift.
+struct Budget {
+    left: usize,
+}
+
+impl Budget {
+    /// Charges for a value that is put at a path, and refuses one that nests too deep there.
+    fn place(&mut self, value: &Value, path: &str) -> Result<(), String> {
+        let depth = path.bytes().filter(|&byte| byte == b'/').count();
+        self.charge_parts(value, depth)
+    }
+
+    fn charge_parts(&mut self, value: &Value, depth: usize) -> Result<(), String> {
+        if depth > DEPTH_MAX {
+            return Err(format!("the resource would nest deeper than {DEPTH_MAX} levels"));
+        }
+        self.charge(size_of::<Value>())?;
+        match value {
+            Value::String(text) => self.charge(text.len()),
+            Value::Array(entries) => entries.iter().try_for_each(|entry| self.charge_parts(entry, depth + 1)),
+            Value::Object(members) => members.iter().try_for_each(|(key, member)| {
+                self.charge(key.len())?;
+                self.charge_parts(member, depth + 1)
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Charges for list entries that move up or down by one.
+    fn shift(&mut self, entries: usize) -> Result<(), String> {
+        self.charge(entries.saturating_mul(size_of::<Value>()))
+    }
+
+    fn charge(&mut self, bytes: usize) -> Result<(), String> {
+        self.left = self
+            .left
+            .checked_sub(bytes)
+            .ok_or_else(|| format!("the patch copies and moves more than {SHIFTED_MAX} bytes"))?;
+        Ok(())
+    }
+}
+
+fn operate(target: &mut Value, step: &Value, budget: &mut Budget) -> Result<(), String> {
     let text = |key: &str| {
         step.get(key).and_then(Value::as_str).ok_or_else(|| format!("`{key}` is missing, or is not text"))
     };
-    let value = || step.get("value").cloned().ok_or_else(|| "`value` is missing".to_owned());
+    let value = || step.get("value").ok_or_else(|| "`value` is missing".to_owned());
     let path = text("path")?;
     match text("op")? {
-        "add" => add(target, path, value()?),
-        "remove" => remove(target, path).map(drop),
+        "add" => {
+            let value = value()?;
+            budget.place(value, path)?;
+            add(target, path, value.clone(), budget)
+        }
+        "remove" => remove(target, path, budget).map(drop),
         "replace" => {
             let place = target.pointer_mut(path).ok_or_else(|| nothing_at(path))?;
-            *place = value()?;
+            let value = value()?;
+            budget.place(value, path)?;
+            place.clone_from(value);
             Ok(())
         }
         "move" => {
@@ -30,16 +87,19 @@ fn operate(target: &mut Value, step: &Value) -> Result<(), String> {
             if path.starts_with(&format!("{from}/")) {
                 return Err(format!("`{from}` cannot move into itself"));
             }
-            let moved = remove(target, from)?;
-            add(target, path, moved)
+            let moved = remove(target, from, budget)?;
+            budget.place(&moved, path)?;
+            add(target, path, moved, budget)
         }
         "copy" => {
             let from = text("from")?;
-            let copied = target.pointer(from).cloned().ok_or_else(|| nothing_at(from))?;
-            add(target, path, copied)
+            let copied = target.pointer(from).ok_or_else(|| nothing_at(from))?;
+            budget.place(copied, path)?;
+            let copied = copied.clone();
+            add(target, path, copied, budget)
         }
         "test" => match target.pointer(path) {
-            Some(found) if *found == value()? => Ok(()),
+            Some(found) if found == value()? => Ok(()),
             Some(found) => Err(format!("`{path}` is {found}")),
             None => Err(nothing_at(path)),
         },
@@ -61,7 +121,7 @@ fn parent<'a>(target: &'a mut Value, path: &str) -> Result<(&'a mut Value, Strin
     Ok((target.pointer_mut(parent).ok_or_else(|| nothing_at(parent))?, last))
 }
 
-fn add(target: &mut Value, path: &str, value: Value) -> Result<(), String> {
+fn add(target: &mut Value, path: &str, value: Value, budget: &mut Budget) -> Result<(), String> {
     if path.is_empty() {
         *target = value;
         return Ok(());
@@ -72,6 +132,7 @@ fn add(target: &mut Value, path: &str, value: Value) -> Result<(), String> {
         (Value::Array(entries), key) => {
             let place =
                 index(&key).filter(|&place| place <= entries.len()).ok_or_else(|| nothing_at(path))?;
+            budget.shift(entries.len() - place)?;
             entries.insert(place, value);
         }
         _ => return Err(nothing_at(path)),
@@ -79,11 +140,14 @@ fn add(target: &mut Value, path: &str, value: Value) -> Result<(), String> {
     Ok(())
 }
 
-fn remove(target: &mut Value, path: &str) -> Result<Value, String> {
+fn remove(target: &mut Value, path: &str, budget: &mut Budget) -> Result<Value, String> {
     match parent(target, path)? {
         (Value::Object(members), key) => members.remove(&key).ok_or_else(|| nothing_at(path)),
         (Value::Array(entries), key) => match index(&key).filter(|&place| place < entries.len()) {
-            Some(place) => Ok(entries.remove(place)),
+            Some(place) => {
+                budget.shift(entries.len() - place)?;
+                Ok(entries.remove(place))
+            }
             None => Err(nothing_at(path)),
         },
         _ => Err(nothing_at(path)),
@@ -154,5 +218,29 @@ mod tests {
             let problem = apply(&mut target, &patch).expect_err("refused");
             assert!(problem.contains(told), "{patch}: {problem}");
         }
+    }
+
+    #[test]
+    fn a_patch_that_grows_without_end_is_refused() {
+        let refused = |patch: Vec<Value>| {
+            let mut target = json!({ "metadata": {}, "spec": { "list": [1, 2] } });
+            apply(&mut target, &Value::Array(patch)).expect_err("refused")
+        };
+        // Each copy doubles the object: 41 of them make 2^41 values.
+        let double = |n: usize| json!({ "op": "copy", "from": "/spec", "path": format!("/spec/{n}") });
+        let told = refused((0..41).map(double).collect());
+        assert!(told.contains("copies and moves more than"), "{told}");
+        // Each round nests one level deeper at the same length of text.
+        let nest = [
+            json!({ "op": "add", "path": "/b", "value": {} }),
+            json!({ "op": "move", "from": "/spec", "path": "/b/a" }),
+            json!({ "op": "move", "from": "/b", "path": "/spec" }),
+        ];
+        let told = refused(nest.iter().cycle().take(300_000).cloned().collect());
+        assert!(told.contains("nest deeper than 100 levels"), "{told}");
+        // Each insertion moves all entries before it.
+        let insert = json!({ "op": "add", "path": "/spec/list/0", "value": 1 });
+        let told = refused(vec![insert; 1_000_000]);
+        assert!(told.contains("copies and moves more than"), "{told}");
     }
 }

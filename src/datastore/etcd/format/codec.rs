@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::json::{keep_unknown, members, respelt, text_of};
+use super::json::{Unreadable, keep_unknown, members, respelt, text_of};
 use super::keys::key_of;
 use super::mend::mended;
 use super::shield;
@@ -140,7 +140,12 @@ fn parsed<T: DeserializeOwned>(key: &Key, text: &str) -> Result<T, Error> {
         Ok(object) => return Ok(object),
         Err(error) => error,
     };
-    let again = mended(key, text).and_then(|text| serde_json::from_str(&text).ok());
+    let again = match mended(key, text) {
+        Ok(again) => again,
+        Err(Unreadable::TooDeep) => return Err(damaged(key, "it nests too deep".to_owned())),
+        Err(Unreadable::NotJson) => None,
+    };
+    let again = again.and_then(|text| serde_json::from_str(&text).ok());
     again.ok_or_else(|| damaged(key, format!("it cannot be read as what it should be: {error}")))
 }
 

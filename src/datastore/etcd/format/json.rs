@@ -70,16 +70,76 @@ fn respell(part: &mut Box<RawValue>, old: &RawValue) {
     }
 }
 
-/// A text without the members of its objects that are `null`, which to Go means the same as their absence.
-pub(super) fn without_nulls(text: &str) -> String {
-    let Some(mut all) = members(text) else { return text.to_owned() };
-    all.retain(|_, part| part.get() != "null");
-    for part in all.values_mut() {
-        if let Ok(cleared) = RawValue::from_string(without_nulls(part.get())) {
-            *part = cleared;
+/// Levels of nesting that are read; serde_json has the same limit.
+const DEPTH_MAX: usize = 128;
+
+/// A text that is not JSON, or nests deeper than [`DEPTH_MAX`].
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Unreadable {
+    NotJson,
+    TooDeep,
+}
+
+/// Removes the `null` members of objects, which to Go mean the same as absent ones. Lists are kept as they are.
+///
+/// One pass over the text without recursion: anybody who may write to etcd chooses its length and depth.
+pub(super) fn without_nulls(text: &str) -> Result<String, Unreadable> {
+    // Checks the syntax, without recursion. The pass below relies on it.
+    serde_json::from_str::<&RawValue>(text).map_err(|_| Unreadable::NotJson)?;
+    let mut kept = String::with_capacity(text.len());
+    let (mut depth, mut lists, mut member) = (0_usize, 0_usize, 0);
+    let mut rest = text;
+    while let Some(first) = rest.bytes().next() {
+        let length = token_length(rest, first);
+        let (token, after) = rest.split_at(length);
+        rest = after;
+        match first {
+            b' ' | b'\t' | b'\r' | b'\n' | b',' => continue,
+            b'}' | b']' => {
+                depth = depth.saturating_sub(1);
+                lists = lists.saturating_sub(usize::from(first == b']'));
+            }
+            b':' => {}
+            b'n' if lists == 0 && kept.ends_with(':') => {
+                kept.truncate(member);
+                continue;
+            }
+            _ => {
+                member = kept.len();
+                if !kept.is_empty() && !kept.ends_with(['{', '[', ':']) {
+                    kept.push(',');
+                }
+                depth += usize::from(matches!(first, b'{' | b'['));
+                lists += usize::from(first == b'[');
+            }
         }
+        if depth > DEPTH_MAX {
+            return Err(Unreadable::TooDeep);
+        }
+        kept.push_str(token);
     }
-    text_of(&all)
+    Ok(kept)
+}
+
+/// The length of the token of valid JSON that starts `text` with the byte `first`.
+fn token_length(text: &str, first: u8) -> usize {
+    let bytes = text.as_bytes();
+    let end = match first {
+        b'"' => {
+            let mut is_escaped = false;
+            let quote = bytes.iter().skip(1).position(|&byte| {
+                let is_end = byte == b'"' && !is_escaped;
+                is_escaped = byte == b'\\' && !is_escaped;
+                is_end
+            });
+            quote.map(|place| place + 2)
+        }
+        b'-' | b'0'..=b'9' | b'a'..=b'z' => bytes
+            .iter()
+            .position(|byte| matches!(byte, b',' | b':' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n')),
+        _ => Some(1),
+    };
+    end.unwrap_or(bytes.len())
 }
 
 #[cfg(test)]
@@ -118,6 +178,29 @@ mod tests {
 
     #[test]
     fn a_null_member_is_an_absent_one() {
-        assert_eq!(without_nulls(r#"{"a":null,"b":{"c":null},"d":[null]}"#), r#"{"b":{},"d":[null]}"#);
+        for (text, kept) in [
+            (r#"{"a":null,"b":{"c":null},"d":[null]}"#, r#"{"b":{},"d":[null]}"#),
+            (r#" { "a" : 1.10 , "b" : null , "c" : "x, \"y\\" } "#, r#"{"a":1.10,"c":"x, \"y\\"}"#),
+            (r#"{"a":[{"b":null},[],2],"c":null,"d":null,"e":true}"#, r#"{"a":[{"b":null},[],2],"e":true}"#),
+            (r#"{"a":"null","null":null,"b":["x","y"]}"#, r#"{"a":"null","b":["x","y"]}"#),
+            ("null", "null"),
+            ("{}", "{}"),
+        ] {
+            assert_eq!(without_nulls(text).as_deref(), Ok(kept), "{text}");
+        }
+        assert_eq!(without_nulls("{"), Err(Unreadable::NotJson));
+    }
+
+    #[test]
+    fn nulls_in_deep_and_in_long_text() {
+        let deep = |depth: usize| format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
+        assert_eq!(without_nulls(&deep(128)), Ok(deep(128)));
+        assert_eq!(without_nulls(&deep(129)), Err(Unreadable::TooDeep));
+        assert_eq!(without_nulls(&deep(200_000)), Err(Unreadable::TooDeep));
+        assert_eq!(without_nulls(&("[".repeat(600_000) + &"]".repeat(600_000))), Err(Unreadable::TooDeep));
+        // Work that grows with the square of 10 MB would not end.
+        let flat = |member: &str| format!(r#"{{{}"end":1}}"#, member.repeat(500_000));
+        assert_eq!(without_nulls(&flat(r#""a":{"b":null,"c":1},"#)), Ok(flat(r#""a":{"c":1},"#)));
+        assert_eq!(without_nulls(&flat(r#""a-long-name":null,"#)).as_deref(), Ok(r#"{"end":1}"#));
     }
 }

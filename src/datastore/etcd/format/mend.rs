@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::json::{Members, members, raw, text_of, without_nulls};
+use super::json::{Members, Unreadable, members, raw, text_of, without_nulls};
 use crate::datastore::Key;
 use crate::net::{Cidr, parse_address};
 
@@ -10,10 +10,14 @@ use crate::net::{Cidr, parse_address};
 const NEVER: &str = "\"0001-01-01T00:00:00Z\"";
 
 /// What a value may have meant. `None`: it is of no version that is known.
-pub(super) fn mended(key: &Key, text: &str) -> Option<String> {
+pub(super) fn mended(key: &Key, text: &str) -> Result<Option<String>, Unreadable> {
     // Very old stores have empty values.
     let text = if text.trim().is_empty() { "{}" } else { text };
-    let mut all = members(&without_nulls(text))?;
+    let cleared = without_nulls(text)?;
+    Ok(members(&cleared).and_then(|all| in_present_form(key, all)))
+}
+
+fn in_present_form(key: &Key, mut all: Members) -> Option<String> {
     match key {
         Key::Block(_) => {
             respell_cidr(&mut all);

@@ -159,3 +159,16 @@ fn the_revision_is_etcds_and_never_stored() {
     assert!(!written.contains("resourceVersion") && written.contains(r#""name":"gw""#), "{written}");
     assert!(IpamBlock::from_object(object).is_none());
 }
+
+#[test]
+fn a_value_that_nests_deep_is_damaged() {
+    let deep = format!("{}1{}", r#"{"a":"#.repeat(200_000), "}".repeat(200_000));
+    for key in [
+        "/calico/ipam/v2/handle/n.x5",
+        "/calico/resources/v3/projectcalico.org/ippools/p",
+        "/calico/resources/v3/projectcalico.org/ipreservations/r",
+    ] {
+        let told = entry(key, &format!(r#"{{"block":null,"x":{deep}}}"#)).expect_err("damaged").to_string();
+        assert!(told.contains(key) && told.contains("it nests too deep"), "{told}");
+    }
+}
