@@ -370,9 +370,9 @@ impl Judge<'_> {
         let Some(path) = noted.netns else { return Place::NotNoted };
         let (path, shown) = (Path::new(path), path.escape_debug());
         // The kernel gives inodes of namespaces again, and a number to another process.
-        let is_other_process = process_of(path).zip(noted.process).is_some_and(|(pid, then)| {
-            !matches!(self.namespaces.process(pid), Probe::Found(now) if now == then)
-        });
+        let is_other_process = process_of(path).zip(noted.process).is_some_and(
+            |(pid, then)| !matches!(self.namespaces.process(pid), Probe::Found(now) if now == then),
+        );
         let found = match self.namespaces.file(path) {
             Probe::Found(file) if !is_other_process && noted.netns_id.is_none_or(|id| id == file.id) => {
                 return Place::Alive(format!("its network namespace {shown} exists"));

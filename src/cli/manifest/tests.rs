@@ -448,7 +448,20 @@ fn deep_and_doubling_documents_are_refused() {
     }
     let mut doubling = "a0: &a0 [1, 1]\n".to_owned();
     for n in 1..=40 {
-        doubling += &format!("a{n}: &a{n} [*a{0}, *a{0}]\n", n - 1);
+        doubling.push_str(
+            &[
+                "a",
+                &n.to_string(),
+                ": &a",
+                &n.to_string(),
+                " [*a",
+                &(n - 1).to_string(),
+                ", *a",
+                &(n - 1).to_string(),
+                "]\n",
+            ]
+            .concat(),
+        );
     }
     let found = read("f.yaml", &doubling).expect_err("refused");
     assert!(found[0].contains("is not valid YAML"), "{found:?}");
