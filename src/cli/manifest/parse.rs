@@ -14,7 +14,7 @@ use super::node::{At, Content, Member, Node};
 /// How many nodes of YAML are taken: all blocks of a large store have 8 million.
 const YAML_NODES_MAX: usize = 64_000_000;
 
-/// Levels of nesting of JSON that are read: as many as serde_json reads of a value by itself.
+/// Levels of nesting of JSON that are read: as many as `serde_json` reads of a value by itself.
 const JSON_DEPTH_MAX: usize = 128;
 
 /// Levels of nesting of YAML that are read. Each takes much more of the stack than one of JSON.

@@ -123,7 +123,9 @@ fn print_all(
         return Ok(answer);
     }
     let mut list = List::new(selection.kind, context.format, look, &mut *context.out);
-    found.into_iter().for_each(|resource| list.push(resource));
+    for resource in found {
+        list.push(resource);
+    }
     list.finish()?;
     Ok(answer)
 }

@@ -70,7 +70,7 @@ fn respell(part: &mut Box<RawValue>, old: &RawValue) {
     }
 }
 
-/// Levels of nesting that are read; serde_json has the same limit.
+/// Levels of nesting that are read; `serde_json` has the same limit.
 const DEPTH_MAX: usize = 128;
 
 /// A text that is not JSON, or nests deeper than [`DEPTH_MAX`].
