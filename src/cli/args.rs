@@ -501,8 +501,13 @@ pub(super) struct Map {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
-  host-affine ipam metrics > /var/lib/node_exporter/host_affine.prom")]
-pub(super) struct Metrics {}
+  host-affine ipam metrics
+  host-affine ipam metrics --output-file=/var/lib/node_exporter/host_affine.prom")]
+pub(super) struct Metrics {
+    /// Replace this file as a whole, mode 0644, so that nobody reads half of it
+    #[arg(long, value_name = "FILE")]
+    pub(super) output_file: Option<PathBuf>,
+}
 
 /// Show how much of each pool is in use, and by whom
 #[derive(Debug, ClapArgs)]

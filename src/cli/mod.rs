@@ -149,6 +149,7 @@ impl Context<'_> {
         if yes || !self.is_terminal {
             return Ok(());
         }
+        let plan = render::printable_lines(plan);
         let _ = write_all(self.err, &format!("{plan}\nGo on? [y/N] "));
         let mut answer = Vec::new();
         let mut byte = [0u8; 1];
@@ -218,18 +219,26 @@ fn run(
             return COULD_NOT;
         }
     };
-    let answer = match serve(&args, world, stdin, out, err) {
+    let mut answer = match serve(&args, world, stdin, out, err) {
         Ok(answer) => answer,
         Err(error) => {
-            let _ = write_all(err, &error.report());
+            let _ = write_all(err, &render::printable_lines(&error.report()));
             return COULD_NOT;
         }
     };
+    // Escape sequences of ours are in pictures only; JSON and YAML have escapes of their own.
+    let is_text = !matches!(args.global.format(), Ok(Format::Json | Format::Yaml))
+        && !matches!(&args.verb, Verb::Ipam(ipam) if matches!(ipam.verb, IpamVerb::Map(_)))
+        && !matches!(args.verb, Verb::Completion(_));
+    if is_text {
+        answer.data = render::printable_lines(&answer.data);
+    }
     if let Err(error) = write_all(out, &answer.data) {
         let _ = write_all(err, &Error::Output(error).report());
         return COULD_NOT;
     }
-    let _ = write_all(err, &answer.notes.iter().flat_map(|note| [note, "\n"]).collect::<String>());
+    let notes: String = answer.notes.iter().flat_map(|note| [note, "\n"]).collect();
+    let _ = write_all(err, &render::printable_lines(&notes));
     match answer.outcome {
         Outcome::Done => 0,
         Outcome::No => NO,
@@ -294,7 +303,7 @@ fn serve(
             IpamVerb::Split(split) => verbs::split::run(context, split),
             IpamVerb::Migrate(migrate) => verbs::migrate::run(context, migrate),
             IpamVerb::Map(map) => verbs::map::run(context, map),
-            IpamVerb::Metrics(_) => verbs::metrics::run(context),
+            IpamVerb::Metrics(metrics) => verbs::metrics::run(context, metrics),
             IpamVerb::Configure(configure) => verbs::configure::run(context, configure),
         },
     }

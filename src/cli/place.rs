@@ -11,7 +11,7 @@ use crate::cni::config::{
     DatastoreConf, Durability as ConfDurability, EtcdConf, FileConf, LOCK_TIMEOUT, NODENAME_FILE, NetConf,
     NodeConf, node_name_from_file, parse_node_name,
 };
-use crate::datastore::etcd::{EtcdOptions, Password};
+use crate::datastore::etcd::{EtcdOptions, Password, without_login};
 use crate::datastore::file::{Durability, Options};
 use crate::ipam::Host;
 use crate::store::Place;
@@ -194,7 +194,7 @@ fn not_served() -> Error {
 fn parse_url(what: &str, url: &str) -> Result<DatastoreConf, Error> {
     let expected = || Error::Argument {
         what: what.to_owned(),
-        found: url.to_owned(),
+        found: without_login(url),
         expected:
             "`file:///DIRECTORY`, `etcd://HOST:PORT[,HOST:PORT…]`, `etcds://HOST:PORT[,…]` or `kubernetes://`"
                 .into(),
@@ -205,6 +205,14 @@ fn parse_url(what: &str, url: &str) -> Result<DatastoreConf, Error> {
         "etcd" | "etcds" => {
             let scheme = if scheme == "etcds" { "https" } else { "http" };
             let hosts: Vec<_> = rest.trim_end_matches('/').split(',').map(str::trim).collect();
+            // A password may hold a comma: it is refused before the endpoints are told apart.
+            if url.contains('@') {
+                return Err(Error::Argument {
+                    what: what.to_owned(),
+                    found: without_login(url),
+                    expected: "no user in the URL; `ETCD_USERNAME` and `ETCD_PASSWORD` name them".into(),
+                });
+            }
             if hosts.iter().any(|host| host.is_empty() || host.contains('/')) {
                 return Err(expected());
             }
@@ -235,6 +243,10 @@ mod tests {
         for bad in ["file://relative", "/var/lib/x", "redis://x", "", "etcd://", "etcd://a,,b", "etcd://a/b"]
         {
             assert!(place(bad).starts_with("`--datastore` is `"), "{bad}: {}", place(bad));
+        }
+        for bad in ["etcd://u:sec,ret@a:1", "etcds://u:secret@a,b", "redis://secret@x", "u:secret@a"] {
+            let told = place(bad);
+            assert!(told.contains("***@") && !told.contains("sec") && !told.contains("ret@"), "{told}");
         }
     }
 }

@@ -161,9 +161,32 @@ fn pad(text: &str, width: usize, align: Align) -> String {
     }
 }
 
-/// A text with its control characters written out.
+/// A text with the characters written out that a terminal obeys.
 pub(super) fn printable(text: &str) -> String {
-    if text.chars().any(char::is_control) { text.escape_debug().to_string() } else { text.to_owned() }
+    escaped(text, &[])
+}
+
+/// Text of several lines, as [`printable`].
+pub(super) fn printable_lines(text: &str) -> String {
+    escaped(text, &['\n', '\t'])
+}
+
+fn escaped(text: &str, kept: &[char]) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for character in text.chars() {
+        if commands_terminal(character) && !kept.contains(&character) {
+            printable.extend(character.escape_debug());
+        } else {
+            printable.push(character);
+        }
+    }
+    printable
+}
+
+/// Control characters, and those that turn the direction of text around.
+fn commands_terminal(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A number of things: `1 address`, `2 addresses`.
@@ -215,7 +238,9 @@ mod tests {
     fn a_name_cannot_command_the_terminal() {
         let mut table = Table::new([("NAME", Align::Left)]);
         table.row(["a\u{1b}[2Jb".to_owned()]);
-        assert_eq!(table.columns(), "NAME\na\\u{1b}[2Jb\n");
+        table.row(["x\"\u{202e}y\nz".to_owned()]);
+        assert_eq!(table.columns(), "NAME\na\\u{1b}[2Jb\nx\"\\u{202e}y\\nz\n");
+        assert_eq!(printable_lines("a\n\u{9b}b\u{2066}"), "a\n\\u{9b}b\\u{2066}");
     }
 
     #[test]

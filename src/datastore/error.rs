@@ -1,5 +1,5 @@
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Fault;
@@ -8,7 +8,7 @@ use super::Fault;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The operating system refused. Nothing was changed.
-    #[error("could not {verb} {}", .path.display())]
+    #[error("could not {verb} {}", shown(.path))]
     Io {
         /// What was tried.
         verb: Verb,
@@ -18,7 +18,7 @@ pub enum Error {
         source: io::Error,
     },
     /// Somebody else kept the lock. Nothing was changed; the same call may work later.
-    #[error("could not lock {} within {} s{}", .path.display(), .waited.as_secs(), holder_note(.holder.as_deref()))]
+    #[error("could not lock {} within {} s{}", shown(.path), .waited.as_secs(), holder_note(.holder.as_deref()))]
     Locked {
         /// The lock file.
         path: PathBuf,
@@ -28,7 +28,7 @@ pub enum Error {
         holder: Option<String>,
     },
     /// A file holds what no version of this program writes. Nothing was changed.
-    #[error("{} is damaged: {problem}", .path.display())]
+    #[error("{} is damaged: {problem}", shown(.path))]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -36,7 +36,7 @@ pub enum Error {
         problem: String,
     },
     /// The store was written by a newer version. Nothing was changed.
-    #[error("{} is of format {found}; this version reads up to format {supported}", .path.display())]
+    #[error("{} is of format {found}; this version reads up to format {supported}", shown(.path))]
     NewerFormat {
         /// The file that says so.
         path: PathBuf,
@@ -46,7 +46,7 @@ pub enum Error {
         supported: u32,
     },
     /// Somebody else could change the store. Nothing was read or changed.
-    #[error("{} is not safe to use: {problem}", .path.display())]
+    #[error("{} is not safe to use: {problem}", shown(.path))]
     Unsafe {
         /// The file or directory.
         path: PathBuf,
@@ -54,7 +54,7 @@ pub enum Error {
         problem: String,
     },
     /// The store lies on a file system where locks mean something else. Nothing was read or changed.
-    #[error("{} lies on a network file system ({file_system}), where a lock may not exclude other machines", .path.display())]
+    #[error("{} lies on a network file system ({file_system}), where a lock may not exclude other machines", shown(.path))]
     NetworkFileSystem {
         /// The store's directory.
         path: PathBuf,
@@ -62,7 +62,7 @@ pub enum Error {
         file_system: &'static str,
     },
     /// The journal has no room for a change that takes space. Nothing was changed; what releases still works.
-    #[error("the journal {} is full ({used} bytes wait to be written out)", .path.display())]
+    #[error("the journal {} is full ({used} bytes wait to be written out)", shown(.path))]
     JournalFull {
         /// The journal.
         path: PathBuf,
@@ -95,6 +95,12 @@ pub enum Error {
     },
 }
 
+/// A path or key on one line: names in it may hold line ends and other control characters.
+fn shown(path: &Path) -> String {
+    let text = path.display().to_string();
+    if text.chars().any(char::is_control) { text.escape_debug().to_string() } else { text }
+}
+
 fn holder_note(holder: Option<&str>) -> String {
     holder.map(|holder| format!("; last taken by {}", holder.escape_debug())).unwrap_or_default()
 }
@@ -123,7 +129,7 @@ impl Error {
         match self {
             Error::Io { path, source, .. } => match source.kind() {
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    format!("free space on the file system of {}; nothing was changed", path.display())
+                    format!("free space on the file system of {}; nothing was changed", shown(path))
                 }
                 io::ErrorKind::PermissionDenied => "run it as the owner of the store".to_owned(),
                 io::ErrorKind::ReadOnlyFilesystem => "make the file system writable; reading works meanwhile".to_owned(),
@@ -136,14 +142,14 @@ impl Error {
             Error::NewerFormat { .. } => "install the version that wrote the store, or a newer one".to_owned(),
             Error::Unsafe { path, .. } => format!(
                 "make {} a directory or file of root's that nobody else may write to, or name another store",
-                path.display()
+                shown(path)
             ),
             Error::NetworkFileSystem { .. } => {
                 "use a local directory, or set `\"allowNetworkFilesystem\": true` in `ipam.datastore`".to_owned()
             }
             Error::JournalFull { path, .. } => format!(
                 "releases still work; free space on the file system of {} so that it can be written out",
-                path.display()
+                shown(path)
             ),
             Error::NotStorable { .. } => "nothing was changed; choose another name".to_owned(),
             Error::Remote { fault, .. } => fault.hint().to_owned(),

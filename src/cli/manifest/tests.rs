@@ -446,23 +446,9 @@ fn deep_and_doubling_documents_are_refused() {
         let found = read("f.yaml", &format!("a: {}", deep(depth))).expect_err("refused");
         assert!(found[0].contains("is not valid YAML"), "{found:?}");
     }
-    let mut doubling = "a0: &a0 [1, 1]\n".to_owned();
-    for n in 1..=40 {
-        doubling.push_str(
-            &[
-                "a",
-                &n.to_string(),
-                ": &a",
-                &n.to_string(),
-                " [*a",
-                &(n - 1).to_string(),
-                ", *a",
-                &(n - 1).to_string(),
-                "]\n",
-            ]
-            .concat(),
-        );
-    }
+    let double = |n: usize| format!("a{n}: &a{n} [*a{0}, *a{0}]\n", n - 1);
+    let doubling: String =
+        std::iter::once("a0: &a0 [1, 1]\n".to_owned()).chain((1..=40).map(double)).collect();
     let found = read("f.yaml", &doubling).expect_err("refused");
     assert!(found[0].contains("is not valid YAML"), "{found:?}");
 }

@@ -201,21 +201,26 @@ fn lost(
 fn problems(survey: &Survey, lost: &[AddressFact], seen: &Seen<'_>) -> Vec<Problem> {
     let witness = seen.witness;
     let mut problems: Vec<Problem> = Vec::new();
+    let mut by_handle = ByHandle::new();
+    for fact in lost {
+        by_handle.entry((fact.handle.as_deref().unwrap_or_default(), fact.block)).or_default().push(fact);
+    }
     let damaged = survey.damaged.iter();
     problems
         .extend(damaged.map(|text| Problem::new("damaged", format!("{text}; put it back from a backup"))));
     problems
         .extend(survey.findings.iter().map(|finding| Problem::new(kind_of(finding), finding.to_string())));
-    problems.extend(survey.derived.iter().flat_map(|derived| of_derived(derived, lost)));
+    problems.extend(survey.derived.iter().flat_map(|derived| of_derived(derived, &by_handle)));
+    let used: BTreeSet<Cidr> = survey.addresses.iter().map(|fact| fact.block).collect();
     for (block, _) in survey.blocks.iter().filter(|(block, _)| !survey.has_pool(*block)) {
-        if !survey.addresses.iter().any(|fact| fact.block == *block) {
+        if !used.contains(block) {
             problems
                 .push(Problem::new("orphanBlock", format!("block {block} lies in no pool, and is empty")));
         }
     }
     for fact in survey.addresses.iter().filter(|fact| !fact.is_cooling) {
         if let Life::Dead(why) = witness.life(fact) {
-            problems.push(leaked(fact, &why));
+            problems.push(leaked(fact, &printable(&why)));
         } else if is_unowned(fact) {
             problems.push(unowned(fact));
         }
@@ -275,11 +280,13 @@ const fn kind_of(finding: &Finding) -> &'static str {
 }
 
 /// What is derived and does not agree: where it is about addresses, one problem for each.
-fn of_derived(derived: &Derived, facts: &[AddressFact]) -> Vec<Problem> {
+/// Addresses by their handle and block: a store without its index has as many lost handles as addresses.
+type ByHandle<'a> = BTreeMap<(&'a str, Cidr), Vec<&'a AddressFact>>;
+
+fn of_derived(derived: &Derived, facts: &ByHandle<'_>) -> Vec<Problem> {
     match derived {
         Derived::LostHandle { handle, block } => {
-            let is_of = |fact: &&AddressFact| fact.block == *block && fact.handle.as_ref() == Some(handle);
-            let lost = |fact: &AddressFact| {
+            let lost = |fact: &&AddressFact| {
                 let text = format!(
                     "{} is held by a handle that the index does not lead to its block: no DEL would find it; {}",
                     fact.address,
@@ -287,7 +294,7 @@ fn of_derived(derived: &Derived, facts: &[AddressFact]) -> Vec<Problem> {
                 );
                 about("lostHandle", fact, text)
             };
-            facts.iter().filter(is_of).map(lost).collect()
+            facts.get(&(handle.as_str(), *block)).into_iter().flatten().map(lost).collect()
         }
         Derived::StrayHandle { .. } => vec![Problem::new("strayHandle", derived.to_string())],
         Derived::Unshielded { .. } => vec![Problem::new("unshielded", derived.to_string())],

@@ -4,17 +4,22 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::{fs, io};
 
 use serde_json::json;
 
+use super::super::args::Metrics;
 use super::super::error::Error;
-use super::super::render::{self, Format, count};
+use super::super::render::{self, Format, count, printable};
 use super::super::{Answer, Context};
 use super::show::{damage, warnings};
 use crate::ipam::Census;
 
 /// Serves it.
-pub(in crate::cli) fn run(context: &mut Context<'_>) -> Result<Answer, Error> {
+pub(in crate::cli) fn run(context: &mut Context<'_>, args: &Metrics) -> Result<Answer, Error> {
     let (mut ipam, note) = context.open_to_read()?;
     let census = context.count(&mut ipam)?;
     drop(ipam);
@@ -29,6 +34,13 @@ pub(in crate::cli) fn run(context: &mut Context<'_>) -> Result<Answer, Error> {
             if context.format == Format::Json { render::json(&document) } else { render::yaml(&document) }
         }
         _ => text(&samples),
+    };
+    let data = match &args.output_file {
+        Some(path) => {
+            write_whole(path, &data).map_err(|source| Error::Write { path: path.clone(), source })?;
+            String::new()
+        }
+        None => data,
     };
     Ok(Answer::with_notes(data, note.into_iter().chain(warnings(&damage(&census)))))
 }
@@ -126,7 +138,25 @@ fn text(samples: &[Sample]) -> String {
     text
 }
 
+/// Replaces a file as a whole: a collector that reads it meanwhile sees the old or the new text.
+fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    // Collectors read files that end in `.prom`.
+    let temporary = path.with_file_name(format!(".{}.{}.tmp", name.display(), std::process::id()));
+    let mut options = fs::OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(0o600).open(&temporary)?;
+    let written = file
+        .write_all(text.as_bytes())
+        .and_then(|()| file.set_permissions(fs::Permissions::from_mode(0o644)))
+        .and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
 /// A label's value, as the format escapes it.
 fn escaped(value: &str) -> String {
+    let value = value.split('\n').map(printable).collect::<Vec<_>>().join("\n");
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -45,7 +45,7 @@ use turn::Turn;
 use view::View;
 use wire::{Operation, Put};
 
-pub use options::{CALL_PATIENCE, EtcdOptions, Password, Patience};
+pub use options::{CALL_PATIENCE, EtcdOptions, Password, Patience, without_login};
 
 /// The first pause before something is tried again that another was faster with, at most; it doubles with each.
 const BACK_OFF: Duration = Duration::from_millis(4);

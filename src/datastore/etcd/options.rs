@@ -122,8 +122,17 @@ pub(super) fn wrong(what: &str, problem: impl fmt::Display) -> Error {
     Error::Remote { server: what.to_owned(), fault: Fault::Options, problem: problem.to_string() }
 }
 
+/// A URL with its user and password hidden. Everything before the last `@` counts as them.
+#[must_use]
+pub fn without_login(url: &str) -> String {
+    let Some((login, rest)) = url.rsplit_once('@') else { return url.to_owned() };
+    let scheme = login.split_once("://").map(|(scheme, _)| format!("{scheme}://")).unwrap_or_default();
+    format!("{scheme}***@{rest}")
+}
+
 fn url_of(endpoint: &str) -> Result<String, Error> {
-    let refuse = |problem| Err(wrong(&format!("endpoint `{}`", endpoint.escape_debug()), problem));
+    let refuse =
+        |problem| Err(wrong(&format!("endpoint `{}`", without_login(endpoint).escape_debug()), problem));
     let (scheme, rest) = endpoint.split_once("://").unwrap_or(("http", endpoint));
     let scheme = match scheme {
         "http" | "etcd" => "http",
@@ -158,9 +167,11 @@ mod tests {
         assert_eq!(url("10.0.0.1"), "http://10.0.0.1:2379");
         assert_eq!(url("https://[fd00::1]"), "https://[fd00::1]:2379");
         assert_eq!(url("https://[fd00::1]:4001"), "https://[fd00::1]:4001");
-        for bad in ["unix:///x", "http://", "http://a:0", "http://a:b", "http://a/b", "http://u@a", "fd00::x"]
-        {
+        for bad in ["unix:///x", "http://", "http://a:0", "http://a:b", "http://a/b", "fd00::x"] {
             assert!(url(bad).contains(&format!("endpoint `{bad}`")), "{bad}: {}", url(bad));
+        }
+        for bad in ["http://u:secret@a", "u:secret@a:1", "etcd://u:secr@et/secret@a/b", "x://secret@a"] {
+            assert!(url(bad).contains("***@a") && !url(bad).contains("secret"), "{bad}: {}", url(bad));
         }
     }
 

@@ -158,3 +158,50 @@ fn a_shell_completes_verbs_options_and_kinds() {
         .run(&["completion", "csh"])
         .says(2, "error: the shell is `csh`; expected `bash`, `zsh` or `fish`\n");
 }
+
+#[test]
+fn metrics_replace_a_file_as_a_whole() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+
+    let store = Store::new();
+    store.apply("IPPool", "small", &json!({ "cidr": "10.88.0.0/29", "blockSize": 29 })).exits(0);
+    let folder = store.dir().join("collector");
+    std::fs::create_dir(&folder).expect("a directory");
+    let file = folder.join("host_affine.prom");
+    std::fs::write(&file, "old").expect("a file");
+    let old = std::fs::File::open(&file).expect("the old file");
+    let option = format!("--output-file={}", file.display());
+    store.run(&["ipam", "metrics", &option]).prints(0, "");
+    let text = std::fs::read_to_string(&file).expect("a file");
+    assert!(text.starts_with("# TYPE") && text.ends_with("# EOF\n"), "{text}");
+    let new = std::fs::metadata(&file).expect("a file");
+    assert_eq!(new.permissions().mode() & 0o777, 0o644);
+    assert_ne!(new.ino(), old.metadata().expect("it is open").ino(), "who reads the old file sees all of it");
+    // A file that cannot be replaced leaves nothing of the new one.
+    let option = format!("--output-file={}", folder.display());
+    store.run(&["ipam", "metrics", &option]).exits(2);
+    let names = |path: &std::path::Path| std::fs::read_dir(path).expect("a directory").count();
+    assert_eq!((names(&folder), names(store.dir())), (1, 2), "the directory and the store");
+}
+
+#[test]
+fn no_name_commands_the_terminal() {
+    let store = Store::new();
+    let mut network = store.network("n1", &json!([{ "cidr": "10.88.0.0/29" }]));
+    network["ipam"]["nodename"] = json!("n1");
+    store.add("a", &network);
+    let raw = |text: &str| text.chars().any(|c| c.is_control() && c != '\n' || c == '\u{202e}');
+    let inventory = store.dir().join("inventory\u{1b}[31m\u{202e}.json");
+    let option = format!("--inventory={}", inventory.display());
+    for args in
+        [&["ipam", "check", &option][..], &["get", "pools", "a\u{1b}[31m\u{202e}"], &["get", "\u{1b}[31m"]]
+    {
+        let ran = store.run(args);
+        assert!(!raw(&ran.out) && !raw(&ran.err), "{args:?}: {ran:?}");
+        assert!(ran.err.contains(r"\u{1b}[31m"), "{args:?}: {ran:?}");
+    }
+    std::fs::write(&inventory, r#"{"workloads":[{"podName":"p\u001b[31m\u202e\n","ips":["10.88.0.6"]}]}"#)
+        .expect("a file");
+    let ran = store.run(&["ipam", "check", &option]);
+    assert!(!raw(&ran.out) && !raw(&ran.err), "{ran:?}");
+}

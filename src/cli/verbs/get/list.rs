@@ -32,7 +32,10 @@ impl<'a> List<'a> {
                 self.table.append(self.kind.table(&[resource], self.look));
                 String::new()
             }
-            Format::Name => format!("{}\n", self.kind.full_name(kinds::name(&resource))),
+            Format::Name => {
+                let name = self.kind.full_name(kinds::name(&resource));
+                format!("{}\n", render::printable(&name))
+            }
             Format::Json => {
                 let text = render::json(&resource).trim_end().replace('\n', "\n    ");
                 let before = if self.count == 0 { self.frame().0 + "[" } else { ",".to_owned() };
