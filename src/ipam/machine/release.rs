@@ -96,7 +96,7 @@ impl<D: Datastore> Ipam<D> {
         Ok(())
     }
 
-    /// Frees the addresses of machines of a network that had no pod for as long as `retention`, as [`retention`](super::retention) counts time.
+    /// Frees the addresses of machines of a network that had no pod for as long as `retention`, as [`super::retention`] counts time.
     ///
     /// # Errors
     /// As [`Ipam::release_machine`].
