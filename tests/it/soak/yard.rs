@@ -146,10 +146,12 @@ impl Yard {
         self.cli(&["patch", "ippool", "10-99-0-0-25", "-p", r#"{"spec":{"disabled":false}}"#]);
     }
 
-    /// GC of a network.
+    /// GC of a network, on each node: it leaves those of the others alone.
     pub(super) fn collect(&self, network: usize, valid: &[String]) {
         let valid: Vec<&str> = valid.iter().map(String::as_str).collect();
-        self.make("GC", &self.networks[network].gc_call(&valid)).succeeded();
+        for node in 0..Self::nodes() {
+            self.make("GC", &self.network(network, node).gc_call(&valid)).succeeded();
+        }
     }
 
     /// What a call needs, and the store.
