@@ -15,8 +15,7 @@
 //! The last row also overrides *unknown* of the path: directories do not survive a reboot. A boot is over on a store of
 //! one kernel if its ID and its beginning differ from the present ones. An equal beginning under another ID says that a
 //! container manager mounted a boot ID of its own over the kernel's. Then the path decides, and where it cannot be seen,
-//! the absence of any process in the namespace, if all processes of the system can be seen. A process in the noted
-//! namespace always shows that it is alive. On a store that several kernels share, a boot of this node's name is over
+//! the absence of any process in the namespace, if all processes of the system can be seen. On a store that several kernels share, a boot of this node's name is over
 //! only if the address was assigned before the present boot began. Later means that a second machine uses the name.
 //!
 //! Pure: [`Namespaces`] looks at the system.
@@ -306,14 +305,16 @@ impl Judge<'_> {
         if boot == Boot::Over {
             return over();
         }
-        // Its path may be hidden, replaced or gone while its processes live.
+        if let Place::Dead(why) = place {
+            return if self.sees_its_paths(boot, noted) { Life::Dead(why) } else { Life::Unknown(why) };
+        }
+        // The path may be hidden while processes live in the namespace. The kernel gives inodes again, so a process outweighs no proof.
         let inhabited = noted.netns_id.map_or(Inhabited::NotSeen, |id| self.namespaces.inhabited(id));
         if inhabited == Inhabited::Yes && self.sees_its_paths(boot, noted) {
             return Life::Alive("a process is in its network namespace".to_owned());
         }
         match place {
             Place::Alive(why) => Life::Alive(why),
-            Place::Dead(why) if self.sees_its_paths(boot, noted) => Life::Dead(why),
             Place::Unseen(_)
                 if boot == Boot::Covered && inhabited == Inhabited::No && self.is_by_own(noted) =>
             {

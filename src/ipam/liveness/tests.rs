@@ -225,9 +225,9 @@ fn covered_boot_id_does_not_end_a_boot() {
 #[test]
 fn process_in_the_namespace_is_life() {
     let mut system = System::with_directory();
-    both(&system, &notes(), &Dead);
     system.inhabited = Some(vec![ID.inode]);
-    both(&system, &notes(), &Alive);
+    // The inode may be another namespace's by now, so it does not outweigh a proof.
+    both(&system, &notes(), &Dead);
     system.files.insert("/run/netns/x".into(), Probe::Unknown("EACCES".into()));
     both(&system, &notes(), &Alive);
 }
